@@ -1,0 +1,269 @@
+"""An estimated distribution, read in the units of its collection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+from hushgram.arrays import FloatArray
+from hushgram.domain import Domain
+from hushgram.estimators.solution import Solution, Uncertainty
+
+Status = Literal["ok", "too_few", "no_reports"]
+Interval = tuple[float, float]
+
+BAND_DRAWS = 4000
+
+
+class NotEstimableError(ValueError):
+    """Asked for what the mechanism cannot tell."""
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """What the reports of one window say about the values behind them.
+
+    `status` is `ok`, `too_few` (fewer reports than the collection's minimum: noise may look like fact) or `no_reports`
+    (then the distribution is uniform, and every interval is the whole domain).
+    """
+
+    domain: Domain
+    buckets: int
+    reports: int
+    status: Status
+    solution: Solution
+
+    def __repr__(self) -> str:
+        known = f"mean={self.mean:.6g}" + ("" if self.probabilities is None else f", median={self.quantile(0.5):.6g}")
+        return f"Estimate(reports={self.reports}, status={self.status!r}, {known})"
+
+    @property
+    def iterations(self) -> int:
+        return self.solution.iterations
+
+    @property
+    def converged(self) -> bool:
+        return self.solution.converged
+
+    @property
+    def probabilities(self) -> FloatArray | None:
+        """The probability of each bucket, or None where the mechanism tells a mean only."""
+        return self.solution.probabilities
+
+    @cached_property
+    def edges(self) -> FloatArray:
+        """The edges of the buckets, one more than there are buckets."""
+        return self.domain.from_unit(np.linspace(0, 1, self.buckets + 1))
+
+    @cached_property
+    def mean(self) -> float:
+        if self.solution.mean is not None:
+            return float(self.domain.from_unit(self.solution.mean[0]))
+        return float(np.clip(self._need_distribution() @ self._moments[0], *self._whole_domain))
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of the values; it needs a distribution. Not below zero, even where single buckets are."""
+        first, second = self._moments
+        # Around the mean, not around zero: far from zero the squares would cancel.
+        spread = second - first**2 + (first - self.mean) ** 2
+        return max(float(self._need_distribution() @ spread), 0.0)
+
+    def quantile(self, q: float) -> float:
+        """The least value below or at which a share `q` of the values lies."""
+        _check_share("q", q)
+        curve = np.maximum.accumulate(self._cumulative)
+        return self._value_at(_first_reach(self._unit_edges, curve, min(q, float(curve[-1]))))
+
+    def cdf(self, x: float) -> float:
+        """The share of values at or below `x`."""
+        return self._share(0.0, self._unit_up_to(x))
+
+    def probability(self, low: float, high: float) -> float:
+        """The share of values from `low` to `high`; for whole numbers, both included."""
+        return self._share(*self._unit_range(low, high))
+
+    @property
+    def fit(self) -> float | None:
+        """The p-value of the test that the reports obey the declared mechanism; None where there is no such test.
+
+        Below 0.001 or so, suspect clients with another ε, damaged reports or poisoning.
+        """
+        return self._fit
+
+    def interval(
+        self,
+        of: Literal["mean", "variance", "quantile", "cdf", "probability"],
+        *at: float,
+        level: float = 0.95,
+    ) -> Interval:
+        """A confidence interval at 95 %, as in `interval("mean")`, `interval("quantile", 0.5)`, `interval("cdf", 30)`.
+
+        Noise of sampling and of privacy are both in it, and an allowance for the bias of smoothing.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        z = float(stats.norm.ppf(0.5 + level / 2))
+        readings: dict[str, Callable[..., Interval]] = {
+            "mean": self._mean_interval,
+            "variance": self._variance_interval,
+            "quantile": self._quantile_interval,
+            "cdf": self._cdf_interval,
+            "probability": self._probability_interval,
+        }
+        if of not in readings:
+            raise ValueError(f"no interval of {of!r}, allowed: {', '.join(readings)}")
+        return readings[of](z, *at)
+
+    def band(self, level: float = 0.95) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Points, lower and upper bound of a band that holds the whole distribution function at once.
+
+        The half-width is the quantile of the greatest error over all points, each measured in the same unit (sup norm).
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        law = self._law
+        if law is None:
+            return self.domain.from_unit([0.0, 1.0]), np.zeros(2), np.ones(2)
+        curve, covariance = self._curve
+        scale, directions = np.linalg.eigh(covariance)
+        rng = np.random.default_rng(0)
+        draws = directions @ (np.sqrt(np.maximum(scale, 0.0))[:, None] * rng.standard_normal((scale.size, BAND_DRAWS)))
+        half = np.quantile(np.abs(draws).max(axis=0), level)
+        return self.domain.from_unit(law.edges), np.clip(curve - half, 0, 1), np.clip(curve + half, 0, 1)
+
+    @cached_property
+    def _fit(self) -> float | None:
+        return self.solution.fit()
+
+    @cached_property
+    def _law(self) -> Uncertainty | None:
+        return self.solution.uncertainty()
+
+    @cached_property
+    def _curve(self) -> tuple[FloatArray, FloatArray]:
+        """The distribution function at the edges of the law's parts, and the covariance of its error."""
+        assert self._law is not None
+        sums = np.cumsum(np.cumsum(self._law.covariance, axis=0), axis=1)
+        return np.concatenate([[0.0], np.cumsum(self._law.centre)]), np.pad(sums, ((1, 0), (1, 0)))
+
+    def _need_distribution(self) -> FloatArray:
+        if self.probabilities is None:
+            raise NotEstimableError("this mechanism tells a mean only, not a distribution")
+        return self.probabilities
+
+    @cached_property
+    def _unit_edges(self) -> FloatArray:
+        return np.linspace(0, 1, self.buckets + 1)
+
+    @cached_property
+    def _cumulative(self) -> FloatArray:
+        return np.concatenate([[0.0], np.cumsum(self._need_distribution())])
+
+    @cached_property
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        return self.domain.moments(self._unit_edges)
+
+    def _share(self, start: float, end: float) -> float:
+        """Between two points of the unit interval; an estimator that allows negative buckets is held to 0 … 1 here."""
+        before, after = np.interp([start, end], self._unit_edges, self._cumulative)
+        return float(np.clip(after - before, 0.0, 1.0))
+
+    def _unit_up_to(self, x: float) -> float:
+        """The point of the unit interval up to which values at or below `x` lie."""
+        if not isinstance(x, (int, float, np.number)) or math.isnan(x):
+            raise ValueError(f"x must be a number, got {x!r}")
+        if self.domain.integer and math.isfinite(x):
+            return float(np.clip((math.floor(x) + 0.5 - self.domain.start) / self.domain.length, 0, 1))
+        return float(self.domain.to_unit(np.array([x], dtype=np.float64))[0])
+
+    def _unit_range(self, low: float, high: float) -> tuple[float, float]:
+        if not low <= high:
+            raise ValueError(f"low must not be above high, got {low!r} and {high!r}")
+        before = math.ceil(low) - 1 if self.domain.integer and math.isfinite(low) else low
+        return self._unit_up_to(before), self._unit_up_to(high)
+
+    def _value_at(self, unit: float) -> float:
+        value = float(self.domain.from_unit(unit))
+        return (
+            float(np.clip(math.ceil(value - 0.5), self.domain.low, self.domain.high)) if self.domain.integer else value
+        )
+
+    def _mean_interval(self, z: float) -> Interval:
+        if self.solution.mean is not None:
+            centre, error = self.solution.mean
+            low, high = self.domain.from_unit(np.clip([centre - z * error, centre + z * error], 0, 1))
+            return float(low), float(high)
+        if self._law is None:
+            return self._whole_domain
+        first, _ = self.domain.moments(self._law.edges)
+        return self._around(first, z, *self._whole_domain)
+
+    def _variance_interval(self, z: float) -> Interval:
+        self._need_distribution()
+        extreme = ((self._whole_domain[1] - self._whole_domain[0]) / 2) ** 2
+        if self._law is None:
+            return 0.0, extreme
+        first, second = self.domain.moments(self._law.edges)
+        centre = float(self._law.centre @ first)
+        # The gradient of E[v²] - E[v]² at the fit, shifted by a constant that its total of 1 cannot move.
+        return self._around(second - first**2 + (first - centre) ** 2, z, 0.0, extreme)
+
+    def _around(self, weights: FloatArray, z: float, low: float, high: float) -> Interval:
+        assert self._law is not None
+        centre = float(self._law.centre @ weights)
+        half = z * math.sqrt(max(float(weights @ self._law.covariance @ weights), 0.0))
+        return float(np.clip(centre - half, low, high)), float(np.clip(centre + half, low, high))
+
+    def _cdf_interval(self, z: float, x: float) -> Interval:
+        return self._share_interval(z, 0.0, self._unit_up_to(x))
+
+    def _probability_interval(self, z: float, low: float, high: float) -> Interval:
+        return self._share_interval(z, *self._unit_range(low, high))
+
+    def _share_interval(self, z: float, start: float, end: float) -> Interval:
+        self._need_distribution()
+        if self._law is None:
+            return 0.0, 1.0
+        edges = self._law.edges
+        covered = np.clip(end, edges[:-1], edges[1:]) - np.clip(start, edges[:-1], edges[1:])
+        return self._around(covered / np.diff(edges), z, 0.0, 1.0)
+
+    def _quantile_interval(self, z: float, q: float) -> Interval:
+        """From the first point where the distribution function may have reached `q` to the last where it may not."""
+        _check_share("q", q)
+        self._need_distribution()
+        if self._law is None:
+            return self._whole_domain
+        curve, covariance = self._curve
+        half = z * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        upper = np.maximum.accumulate(np.clip(curve + half, 0, 1))
+        lower = np.minimum.accumulate(np.clip(curve - half, 0, 1)[::-1])
+        low = _first_reach(self._law.edges, upper, min(q, float(upper[-1])))
+        # The last point at or below q is the first at or above 1 - q when read backwards.
+        high = 1 - _first_reach(1 - self._law.edges[::-1], 1 - lower, min(1 - q, float(1 - lower[-1])))
+        return self._value_at(low), self._value_at(high)
+
+    @property
+    def _whole_domain(self) -> Interval:
+        return float(self.domain.low), float(self.domain.high)
+
+
+def _first_reach(points: FloatArray, rising: FloatArray, level: float) -> float:
+    """Where a rising, piecewise linear curve first reaches a level that it does reach."""
+    at = int(np.searchsorted(rising, level, side="left"))
+    if at == 0:
+        return float(points[0])
+    before, after = rising[at - 1], rising[at]
+    return float(points[at - 1] + (points[at] - points[at - 1]) * (level - before) / (after - before))
+
+
+def _check_share(name: str, q: float) -> None:
+    if not isinstance(q, (int, float, np.number)) or not 0 <= q <= 1:
+        raise ValueError(f"{name} must be from 0 to 1, got {q!r}")

@@ -1,0 +1,60 @@
+"""What every estimator answers, and the law of its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hushgram.arrays import FloatArray, IntArray
+from hushgram.estimators.em import Stopping
+from hushgram.mechanisms.base import Mechanism
+
+Window = Sequence[tuple[Mechanism, IntArray]]
+"""The tallies of one window, each with the mechanism that its reports went through; every tally has a report."""
+
+PARTS_LIMIT = 256
+"""The error's law is kept on at most so many parts of the domain: its cost grows with the cube."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a distribution is estimated. Nothing here changes what a device does."""
+
+    estimator: str
+    epsilon: float
+    buckets: int
+    stopping: Stopping = "paper"
+    solver: Literal["exact", "admm"] = "exact"
+    level_weights: Literal["variance", "equal"] = "variance"
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """A fit with little or no smoothing, on parts of the unit interval, and the covariance of its error."""
+
+    edges: FloatArray
+    centre: FloatArray
+    covariance: FloatArray
+
+
+@dataclass(frozen=True)
+class Solution:
+    """`probabilities` over the buckets, or `mean` alone as (value, standard error) on the unit interval.
+
+    The law of the error and the goodness of fit cost more than the estimate: they are computed when asked for.
+    """
+
+    iterations: int = 0
+    converged: bool = True
+    probabilities: FloatArray | None = None
+    mean: tuple[float, float] | None = None
+    uncertainty: Callable[[], Uncertainty | None] = lambda: None
+    fit: Callable[[], float | None] = lambda: None
+
+
+def part_bounds(buckets: int) -> IntArray:
+    """Where the parts begin and end, in buckets: each bucket a part while there are few, runs of them after."""
+    return np.linspace(0, buckets, min(buckets, PARTS_LIMIT) + 1).round().astype(np.int64)

@@ -1,0 +1,200 @@
+"""Waves whose report is a real number, sent as the bucket it falls in (paper, sections 5.1, 5.2 and 5.4, R-B).
+
+Reals are not private as floats, so the device works on a grid of about 2²⁴ integer steps and reports the cell alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from hushgram.arrays import FloatArray, IntArray
+from hushgram.draws import WORD_BITS, Below, Law
+from hushgram.mechanisms.base import Mechanism, Transition
+from hushgram.mechanisms.wave import best_bandwidth
+
+GRID_STEPS = 1 << 24
+
+
+class Grid(NamedTuple):
+    """Lengths in grid steps. The wave's foot is `plateau + ramp - 1` wide and starts at the device's position."""
+
+    domain: int
+    cell: int
+    plateau: int
+    ramp: int
+
+
+@dataclass(frozen=True)
+class GeneralWave(Mechanism, Transition):
+    """A trapezoid of density between q and e^ε·q around the value; `ratio` is its upper side over its lower.
+
+    Ratio 1 is the continuous Square Wave, ratio 0 the triangle. A trapezoid is the sum of two uniform draws, one over
+    the plateau and one over the ramp; the floor of weight Q lies under all of the output. Two draws at most, all exact.
+    """
+
+    buckets: int
+    epsilon: float
+    ratio: float = 1.0
+    bandwidth: float | None = None
+    output_buckets: int | None = None
+    bits: int = WORD_BITS
+    grid_steps: int = GRID_STEPS
+
+    @property
+    def half_width(self) -> float:
+        return best_bandwidth(self.epsilon) if self.bandwidth is None else self.bandwidth
+
+    @property
+    def cells(self) -> int:
+        return self.buckets if self.output_buckets is None else self.output_buckets
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Whole numbers for which the output, domain + foot, is a whole number of equal cells."""
+        stretch = 1 + 2 * self.half_width
+        # A wide wave at a large ε takes a coarser grid, so that the law stays within its 63 bits.
+        room = 62 - self.bits - math.log2(1 + 2 * self.half_width * math.exp(self.epsilon))
+        steps = min(self.grid_steps, 2 ** max(0, math.floor(room)))
+        cell = max(2, round(steps * stretch / self.cells))
+        domain = min(round(self.cells * cell / stretch), self.cells * cell - 1)
+        foot = self.cells * cell - domain
+        ramp = max(1, round(foot * (1 - self.ratio) / 2))
+        return Grid(domain, cell, foot + 1 - ramp, ramp)
+
+    @cached_property
+    def law(self) -> Law:
+        grid = self.grid
+        return Law.of(self.epsilon, grid.plateau, self.cells * grid.cell - grid.plateau, self.bits)
+
+    @property
+    def laws(self) -> tuple[Law, ...]:
+        return (self.law,)
+
+    @property
+    def positions(self) -> int:
+        return self.grid.domain + 1
+
+    def locate(self, units: FloatArray) -> IntArray:
+        return np.rint(units * self.grid.domain).astype(np.int64)
+
+    def perturb(self, position: int, below: Below) -> int:
+        law, grid = self.law, self.grid
+        excess = law.P - law.Q
+        r = below(law.T)
+        if r < grid.plateau * excess:
+            return (position + r // excess + below(grid.ramp)) // grid.cell
+        return (r - grid.plateau * excess) // law.Q // grid.cell
+
+    def perturb_many(self, positions: IntArray, rng: np.random.Generator) -> IntArray:
+        law, grid = self.law, self.grid
+        excess = law.P - law.Q
+        r = rng.integers(0, law.T, size=positions.shape)
+        on_wave = positions + r // max(excess, 1)
+        if grid.ramp > 1:
+            on_wave += rng.integers(0, grid.ramp, size=positions.shape)
+        on_floor = (r - grid.plateau * excess) // law.Q
+        return np.where(r < grid.plateau * excess, on_wave, on_floor) // grid.cell
+
+    @cached_property
+    def _transition(self) -> Transition:
+        floor = self.law.q * self.grid.cell
+        if self.grid.ramp == 1:
+            return RunningSum(_square_steps(self.buckets, self.cells, self.grid, self.law.gap), floor)
+        return Dense(_trapezoid(self.buckets, self.cells, self.grid, self.law.gap) + floor)
+
+    def forward(self, x: FloatArray) -> FloatArray:
+        return self._transition.forward(x)
+
+    def backward(self, y: FloatArray) -> FloatArray:
+        return self._transition.backward(y)
+
+    def parameters(self) -> dict[str, object]:
+        return {"buckets": self.buckets, "cells": self.cells, "ratio": self.ratio, **self.grid._asdict()}
+
+
+@dataclass(frozen=True)
+class RunningSum(Transition):
+    """M = floor·11ᵀ + L·S, where L sums over rows and S is sparse: both products cost O(buckets + cells)."""
+
+    steps: sparse.csr_array
+    floor: float
+
+    @property
+    def buckets(self) -> int:  # type: ignore[override]
+        return int(self.steps.shape[1])
+
+    @cached_property
+    def _transposed(self) -> sparse.csr_array:
+        return self.steps.T.tocsr()
+
+    def forward(self, x: FloatArray) -> FloatArray:
+        y: FloatArray = np.cumsum((self.steps @ x.T).T, axis=-1)
+        y += self.floor * x.sum(axis=-1, keepdims=True)
+        return y
+
+    def backward(self, y: FloatArray) -> FloatArray:
+        sums = np.cumsum(y[..., ::-1], axis=-1)
+        x: FloatArray = (self._transposed @ sums[..., ::-1].T).T
+        x += self.floor * sums[..., -1:]
+        return x
+
+
+@dataclass(frozen=True)
+class Dense(Transition):
+    values: FloatArray
+
+    @property
+    def buckets(self) -> int:  # type: ignore[override]
+        return int(self.values.shape[1])
+
+    def forward(self, x: FloatArray) -> FloatArray:
+        return x @ self.values.T
+
+    def backward(self, y: FloatArray) -> FloatArray:
+        return y @ self.values
+
+
+def _square_steps(buckets: int, cells: int, grid: Grid, gap: float) -> sparse.csr_array:
+    """S: the rows' differences of the wave's share of M, nonzero only where one of the wave's two edges passes.
+
+    With K(u) = max(u, 0)²/2, a cell's share in a bucket is a mixed difference of K; so is its step from row to row.
+    Lengths are whole numbers of 1/buckets grid steps, so that lags are exact, and the two edges cancel beyond the wave.
+    """
+    width, cell = grid.domain, grid.cell * buckets
+    reach = -(-width // cell) + 3
+    columns = np.arange(buckets)
+
+    def share(u: IntArray) -> FloatArray:
+        return (np.maximum(u, 0).astype(np.float64) ** 2 - np.maximum(u - width, 0).astype(np.float64) ** 2) / 2
+
+    rows_of, columns_of, values = [], [], []
+    for edge, sign in ((0, 1.0), (grid.plateau * buckets, -1.0)):
+        passes = columns * width + edge
+        rows = (passes // cell)[:, None] + np.arange(-1, reach - 1)
+        past = rows * cell - passes[:, None]
+        steps = share(past + cell) - 2 * share(past) + share(past - cell)
+        values.append(sign * gap / (width * buckets) * steps)
+        rows_of.append(rows)
+        columns_of.append(np.broadcast_to(columns[:, None], rows.shape))
+    row, column, value = (np.concatenate(part).ravel() for part in (rows_of, columns_of, values))
+    kept = (row >= 0) & (row < cells) & (value != 0)
+    return sparse.csr_array((value[kept], (row[kept], column[kept])), shape=(cells, buckets))
+
+
+def _trapezoid(buckets: int, cells: int, grid: Grid, gap: float) -> FloatArray:
+    """The wave's share of M with sloping sides: a mixed difference of the ramp's second antiderivative."""
+    ramp = (grid.ramp - 1) * buckets
+
+    def risen(u: IntArray) -> FloatArray:
+        lag = np.maximum(u, 0).astype(np.float64)
+        return np.where(lag < ramp, lag**3 / (6 * ramp), lag * (lag - ramp) / 2 + ramp**2 / 6)
+
+    lag = (np.arange(cells + 1) * grid.cell * buckets)[:, None] - np.arange(buckets + 1) * grid.domain
+    over_cells = np.diff(risen(lag) - risen(lag - grid.plateau * buckets), axis=0)
+    return gap / (grid.domain * buckets) * (over_cells[:, :-1] - over_cells[:, 1:])

@@ -1,0 +1,118 @@
+"""A β-ary tree over the buckets: a device picks a level and reports its ancestor there (HH; paper, section 4.2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hushgram.arrays import FloatArray, IntArray
+from hushgram.draws import WORD_BITS, Below, Law
+from hushgram.mechanisms.base import FrequencyOracle, Mechanism
+from hushgram.mechanisms.hashing import frequency_oracle
+
+SHARE_UNIT = 1 << 20
+"""Level probabilities are whole shares; a share of 1.0 is this many."""
+
+
+def tree_height(buckets: int, branching: int) -> int | None:
+    """h with branching^h = buckets, or None."""
+    height, leaves = 0, 1
+    while leaves < buckets:
+        height, leaves = height + 1, leaves * branching
+    return height if leaves == buckets and height > 0 else None
+
+
+def level_shares(levels: int, decay: float) -> tuple[int, ...]:
+    """Whole shares in proportion to decay^level: 1 picks levels evenly, less prefers the coarse ones."""
+    shares = [max(1, round(decay**level * SHARE_UNIT)) for level in range(levels)]
+    return tuple(share // math.gcd(*shares) for share in shares)
+
+
+def pick(shares: tuple[int, ...], r: int) -> int:
+    """The level whose part of the shares, laid end to end, holds `r`."""
+    for level, share in enumerate(shares):
+        if r < share:
+            return level
+        r -= share
+    raise ValueError("r must be below the sum of the shares")
+
+
+@dataclass(frozen=True)
+class Hierarchy(Mechanism):
+    """Level 1 has β nodes, level h the d = β^h leaves; each level has the frequency oracle with the least noise there.
+
+    A cell is the level's offset plus that oracle's cell.
+    """
+
+    buckets: int
+    epsilon: float
+    branching: int = 4
+    decay: float = 1.0
+    bits: int = WORD_BITS
+
+    @cached_property
+    def height(self) -> int:
+        height = tree_height(self.buckets, self.branching)
+        if height is None:
+            raise ValueError(f"buckets must be a power of {self.branching}, got {self.buckets}")
+        return height
+
+    @cached_property
+    def shares(self) -> tuple[int, ...]:
+        return level_shares(self.height, self.decay)
+
+    @cached_property
+    def oracles(self) -> tuple[FrequencyOracle, ...]:
+        sizes = (self.branching ** (level + 1) for level in range(self.height))
+        return tuple(frequency_oracle(size, self.epsilon, self.bits) for size in sizes)
+
+    @cached_property
+    def offsets(self) -> IntArray:
+        return np.cumsum([0] + [oracle.cells for oracle in self.oracles])
+
+    @property
+    def cells(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def laws(self) -> tuple[Law, ...]:
+        return tuple(oracle.law for oracle in self.oracles)
+
+    def perturb(self, position: int, below: Below) -> int:
+        level = pick(self.shares, below(sum(self.shares)))
+        ancestor = position // self.branching ** (self.height - 1 - level)
+        return int(self.offsets[level]) + self.oracles[level].perturb(ancestor, below)
+
+    def perturb_many(self, positions: IntArray, rng: np.random.Generator) -> IntArray:
+        draws = rng.integers(0, sum(self.shares), size=positions.shape)
+        levels = np.searchsorted(np.cumsum(self.shares), draws, side="right")
+        cells = np.empty_like(positions)
+        for level, oracle in enumerate(self.oracles):
+            mine = levels == level
+            ancestors = positions[mine] // self.branching ** (self.height - 1 - level)
+            cells[mine] = self.offsets[level] + oracle.perturb_many(ancestors, rng)
+        return cells
+
+    def split(self, tally: IntArray) -> list[IntArray]:
+        """The tally of each level."""
+        return np.split(tally, self.offsets[1:-1])
+
+    def forward(self, x: FloatArray) -> FloatArray:
+        """The probability of each cell when values are distributed as `x`."""
+        parts = []
+        for share, oracle in zip(self.shares, self.oracles, strict=True):
+            cells = oracle.forward(x.reshape(oracle.buckets, -1).sum(axis=1))
+            assert cells is not None, "the oracles of a tree have tables"
+            parts.append(cells * (share / sum(self.shares)))
+        return np.concatenate(parts)
+
+    def parameters(self) -> dict[str, object]:
+        return {
+            "buckets": self.buckets,
+            "branching": self.branching,
+            "shares": list(self.shares),
+            "oracles": [{"kind": type(oracle).__name__, **oracle.parameters()} for oracle in self.oracles],
+        }

@@ -1,0 +1,131 @@
+"""Mechanisms that tell a mean and nothing else: stochastic rounding and piecewise (paper, section 2.2)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hushgram.arrays import FloatArray, IntArray
+from hushgram.draws import WORD_BITS, Below, Law
+from hushgram.mechanisms.base import Mechanism
+from hushgram.mechanisms.general_wave import GRID_STEPS, GeneralWave
+
+
+class MeanMechanism(Mechanism):
+    """Each cell stands for a number whose expectation, given the device's value, is that value on [0, 1]."""
+
+    @abstractmethod
+    def cell_values(self) -> FloatArray:
+        """The unbiased guess of the value that each cell stands for; it may lie far outside [0, 1]."""
+
+    @property
+    @abstractmethod
+    def least_variance(self) -> float:
+        """The variance of one guess at the value where it is least: no sample may claim to vary less."""
+
+
+@dataclass(frozen=True)
+class StochasticRounding(MeanMechanism):
+    """The value is rounded to 0 or 1 at random, in proportion, and the bit goes through randomized response."""
+
+    epsilon: float
+    bits: int = WORD_BITS
+    grid_steps: int = GRID_STEPS
+    buckets: int = 1
+
+    @cached_property
+    def law(self) -> Law:
+        return Law.of(self.epsilon, 1, 1, self.bits)
+
+    @property
+    def laws(self) -> tuple[Law, ...]:
+        return (self.law,)
+
+    @property
+    def cells(self) -> int:
+        return 2
+
+    @property
+    def positions(self) -> int:
+        return self.grid_steps + 1
+
+    def locate(self, units: FloatArray) -> IntArray:
+        return np.rint(units * self.grid_steps).astype(np.int64)
+
+    def perturb(self, position: int, below: Below) -> int:
+        return self.law.draw(int(below(self.grid_steps) < position), below)
+
+    def perturb_many(self, positions: IntArray, rng: np.random.Generator) -> IntArray:
+        rounded = (rng.integers(0, self.grid_steps, size=positions.shape) < positions).astype(np.int64)
+        return self.law.draw_many(rounded, rng)
+
+    def cell_values(self) -> FloatArray:
+        return (np.array([0.0, 1.0]) - self.law.q) / self.law.gap
+
+    @property
+    def least_variance(self) -> float:
+        return self.law.p * self.law.q / self.law.gap**2
+
+    def parameters(self) -> dict[str, object]:
+        return {"grid_steps": self.grid_steps}
+
+
+@dataclass(frozen=True)
+class Piecewise(MeanMechanism):
+    """The piecewise mechanism is a continuous Square Wave of half-width e^(-ε/2)/2, read for its mean.
+
+    In the paper's terms: the favoured interval is e^(-ε/2) times as long as the way its left end can go, and the report
+    runs over both together.
+    """
+
+    epsilon: float
+    output_buckets: int = 1024
+    bits: int = WORD_BITS
+    grid_steps: int = GRID_STEPS
+    buckets: int = 1
+
+    @cached_property
+    def wave(self) -> GeneralWave:
+        half_width = math.exp(-self.epsilon / 2) / 2
+        return GeneralWave(self.output_buckets, self.epsilon, 1.0, half_width, None, self.bits, self.grid_steps)
+
+    @property
+    def laws(self) -> tuple[Law, ...]:
+        return self.wave.laws
+
+    @property
+    def cells(self) -> int:
+        return self.output_buckets
+
+    @property
+    def positions(self) -> int:
+        return self.wave.positions
+
+    def locate(self, units: FloatArray) -> IntArray:
+        return self.wave.locate(units)
+
+    def perturb(self, position: int, below: Below) -> int:
+        return self.wave.perturb(position, below)
+
+    def perturb_many(self, positions: IntArray, rng: np.random.Generator) -> IntArray:
+        return self.wave.perturb_many(positions, rng)
+
+    def cell_values(self) -> FloatArray:
+        """The expected report is affine in the value: the wave's centre with the excess weight, the middle else."""
+        grid, law = self.wave.grid, self.wave.law
+        centres = (np.arange(self.cells) + 0.5) * grid.cell
+        middle = self.cells * grid.cell / 2
+        on_wave = grid.plateau * law.gap
+        return ((centres - (1 - on_wave) * middle) / on_wave - grid.plateau / 2) / grid.domain
+
+    @property
+    def least_variance(self) -> float:
+        root = math.exp(self.epsilon / 2)
+        return (root + 3) / (12 * (root - 1) ** 2)
+
+    def parameters(self) -> dict[str, object]:
+        return self.wave.parameters()

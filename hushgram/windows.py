@@ -1,0 +1,72 @@
+"""The windows of a collection: how long they are, how often they begin, how late a report may come."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hushgram.checks import CollectionError, hint, refuse
+
+UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+LONGEST = 3650 * UNITS["d"]
+
+
+def parse_duration(name: str, text: object) -> int:
+    """Milliseconds from a text such as '90s', '2m', '1h' or '1d'.
+
+    >>> parse_duration("size", "1h")
+    3600000
+    """
+    match = re.fullmatch(r"(\d{1,9})\s*(ms|s|m|h|d|w)", text) if isinstance(text, str) else None
+    if match is None or not 0 <= int(match[1]) * UNITS[match[2]] <= LONGEST:
+        refuse(name, text, "a whole number with a unit, such as 500ms, 30s, 2m, 1h, 1d, 1w; ten years at most")
+    return int(match[1]) * UNITS[match[2]]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """All times in milliseconds; `every` below `size` makes sliding windows, `early` None asks for no early panes."""
+
+    size: int = 3_600_000
+    every: int = 3_600_000
+    max_delay: int = 120_000
+    max_age: int = 86_400_000
+    early: int | None = 60_000
+
+    def __post_init__(self) -> None:
+        for name in ("size", "every", "early"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise CollectionError(f"windows.{name}: got {value} ms, allowed: more than zero")
+        if self.every > self.size:
+            raise CollectionError(
+                f"windows.every: got {self.every} ms, allowed: at most windows.size ({self.size} ms), "
+                "or reports between two windows would be lost"
+            )
+        if self.size // self.slice > 10_000:
+            raise CollectionError(
+                f"windows.every: got {self.every} ms for windows of {self.size} ms, "
+                f"which makes slices of {self.slice} ms; allowed: at most 10000 slices in a window"
+            )
+
+    @property
+    def slice(self) -> int:
+        """The longest time that lies in one window or the other as a whole: reports are tallied per slice."""
+        return math.gcd(self.size, self.every)
+
+    @classmethod
+    def parse(cls, given: object) -> Windows:
+        """Windows from the `windows` entry of a collection file."""
+        if not isinstance(given, Mapping):
+            refuse("windows", given, "a mapping such as {size: 1h, max_delay: 2m}")
+        names = ("size", "every", "max_delay", "max_age", "early")
+        for key in given:
+            if key not in names:
+                raise CollectionError(f"windows.{key}: unknown, allowed: {', '.join(names)}{hint(key, names)}")
+        times = {
+            key: None if key == "early" and value is None else parse_duration(f"windows.{key}", value)
+            for key, value in given.items()
+        }
+        return cls(**{"every": times.get("size", cls.every), **times})  # type: ignore[arg-type]
