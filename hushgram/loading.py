@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,9 @@ def _read_yaml(text: str) -> object:
                     raise CollectionError(f"line {node.start_mark.line + 1}: {key!r} stands twice")
             return super().construct_mapping(node, deep)
 
+    # YAML 1.1 reads 1e-3 as a text, for want of a dot; people mean the number.
+    exponent = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", exponent, list("-+0123456789"))
     try:
         return yaml.load(text, Loader)
     except yaml.YAMLError as error:

@@ -1,7 +1,7 @@
 """Expectation maximization, with and without smoothing: EM and EMS (paper, section 5.5, algorithm 1).
 
-Windows or groups that share their mechanisms are solved together, as the rows of an array. Several mechanisms in one window
-(ε changed, and old clients still report) share one likelihood, which only adds their terms.
+Windows or groups that share their mechanisms are solved together, as the rows of an array. Several mechanisms in one
+window (ε changed, and old clients still report) share one likelihood, which only adds their terms.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ A tree is a list of arrays from the root down; the children of node i at one lev
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,49 +52,68 @@ def nonnegative(tree: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
     """The leaves of the consistent, non-negative tree nearest to `tree` in weighted least squares: exact.
 
     The cost of giving a subtree the total s is convex, and its derivative λ(s) piecewise linear. Upwards, every node's
-    function s(λ) is kept as sorted breakpoints with slopes; at the root λ is chosen so that s = 1; downwards each node
-    takes s(λ) and hands on what λ is left for its children. Each level is one array of rows.
+    s(λ) is kept as sorted breakpoints; at the root λ is chosen so that s is the root; downwards each node takes s(λ)
+    and hands on what λ is left for its children.
     """
-    root, levels, weights = tree[0], tree[1:], np.asarray(weights[1:], dtype=np.float64)
-    leaves = levels[-1]
-    breaks = (-weights[-1] * leaves)[:, None]
-    slopes = np.full_like(breaks, 1 / weights[-1])
-    totals = np.zeros_like(breaks)
-    functions = [(breaks, totals, slopes)]
-    for level in range(len(levels) - 2, -2, -1):
-        nodes = levels[level].size if level >= 0 else root.size
-        steps = np.diff(slopes, axis=1, prepend=0.0).reshape(nodes, -1)
-        breaks = breaks.reshape(nodes, -1)
+    top, *functions = _totals_by_price(tree, weights)
+    price, parents = top.price(tree[0]), tree[0]
+    for values, weight, function in zip(tree[1:], weights[1:], functions, strict=True):
+        price = np.repeat(price, values.size // parents.size)
+        parents = _share_out(function.at(price), parents)
+        price = np.where(parents > 0, price - weight * (parents - values), -np.inf)
+    return parents
+
+
+@dataclass(frozen=True)
+class _Totals:
+    """s(λ) of every node of a level, one row each: zero up to the first break, then linear and ever steeper."""
+
+    breaks: FloatArray
+    totals: FloatArray
+    slopes: FloatArray
+
+    def at(self, price: FloatArray) -> FloatArray:
+        """Each row's s at its own λ."""
+        piece = (self.breaks <= price[:, None]).sum(axis=1) - 1
+        row, inside = np.arange(piece.size), piece >= 0
+        past = np.where(inside, price - self.breaks[row, piece], 0.0)
+        return np.where(inside, self.totals[row, piece] + self.slopes[row, piece] * past, 0.0)
+
+    def price(self, totals: FloatArray) -> FloatArray:
+        """Each row's λ at which s is its own total."""
+        piece = (self.totals <= totals[:, None]).sum(axis=1) - 1
+        row = np.arange(piece.size)
+        return self.breaks[row, piece] + (totals - self.totals[row, piece]) / self.slopes[row, piece]
+
+
+def _totals_by_price(tree: Sequence[FloatArray], weights: FloatArray) -> list[_Totals]:
+    """The functions of the root's children together, then of every node of each level, the leaves last."""
+    breaks = (-weights[-1] * tree[-1])[:, None]
+    functions = [_Totals(breaks, np.zeros_like(breaks), np.full_like(breaks, 1 / weights[-1]))]
+    for values, weight in zip(tree[-2::-1], weights[-2::-1], strict=True):
+        children = functions[0]
+        # A sum of piecewise linear functions breaks where one of them does, by as much.
+        breaks = children.breaks.reshape(values.size, -1)
+        steps = np.diff(children.slopes, axis=1, prepend=0.0).reshape(values.size, -1)
         order = np.argsort(breaks, axis=1)
         breaks = np.take_along_axis(breaks, order, axis=1)
         slopes = np.cumsum(np.take_along_axis(steps, order, axis=1), axis=1)
         totals = np.zeros_like(breaks)
         np.cumsum(slopes[:, :-1] * np.diff(breaks, axis=1), axis=1, out=totals[:, 1:])
-        if level < 0:
-            break
-        weight = weights[level]
-        breaks = breaks + weight * (totals - levels[level][:, None])
-        slopes = slopes / (1 + weight * slopes)
-        functions.insert(0, (breaks, totals, slopes))
-    at = int(np.searchsorted(totals[0], root[0], side="right")) - 1
-    price = np.array([breaks[0, at] + (root[0] - totals[0, at]) / slopes[0, at]])
-    for level, (breaks, totals, slopes) in enumerate(functions):
-        price = np.repeat(price, breaks.shape[0] // price.size)
-        taken = _evaluate(breaks, totals, slopes, price)
-        if level == len(functions) - 1:
-            return taken
-        price = np.where(taken > 0, price - weights[level] * (taken - levels[level]), -np.inf)
-    raise AssertionError("a tree has at least one level")
+        if values is not tree[0]:  # the root is given, and has no cost of its own
+            breaks = breaks + weight * (totals - values[:, None])
+            slopes = slopes / (1 + weight * slopes)
+        functions.insert(0, _Totals(breaks, totals, slopes))
+    return functions
 
 
-def _evaluate(breaks: FloatArray, totals: FloatArray, slopes: FloatArray, price: FloatArray) -> FloatArray:
-    """s(λ) of each row at its own λ."""
-    at = (breaks <= price[:, None]).sum(axis=1) - 1
-    inside = at >= 0
-    row = np.arange(breaks.shape[0])
-    at = np.maximum(at, 0)
-    past = np.where(inside, price - breaks[row, at], 0.0)
-    return np.where(inside, totals[row, at] + slopes[row, at] * past, 0.0)
+def _share_out(taken: FloatArray, parents: FloatArray) -> FloatArray:
+    """`taken` as shares of exactly what the parents have: rounding must not lose or make mass on the way down."""
+    family = taken.reshape(parents.size, -1)
+    sums = family.sum(axis=1, keepdims=True)
+    even = np.full_like(family, 1 / family.shape[1])
+    shares = np.divide(family, sums, out=even, where=sums > 0)
+    return (shares * parents[:, None]).ravel()
 
 
 def admm(

@@ -1,5 +1,6 @@
 """The law of every mechanism: by enumeration of all draws at small sizes, in integers at full size, and on samples."""
 
+import itertools
 import math
 import random
 from fractions import Fraction
@@ -124,7 +125,7 @@ def test_full_size_laws_in_integers(epsilon, buckets):
     # A favoured cell against another, and the whole favoured band against the whole rest.
     assert at_most_exp(Fraction(law.P, law.Q), epsilon)
     continuous = GeneralWave(buckets, epsilon)
-    assert continuous.law.T == continuous.grid.plateau * law.P + continuous.grid.domain * law.Q
+    assert continuous.grid.plateau * law.P + continuous.grid.domain * law.Q == continuous.law.T
     assert abs(continuous.grid.plateau / continuous.grid.domain / 2 - best_bandwidth(epsilon)) < 1e-6
 
 
@@ -134,7 +135,7 @@ def test_bandwidth_is_stable_where_the_formula_cancels():
     assert best_bandwidth(1e-5) == pytest.approx(0.5 - 1e-5 / 3, abs=1e-9)
     assert best_bandwidth(1 - 1e-12) == pytest.approx(best_bandwidth(1.0), rel=1e-10)
     values = [best_bandwidth(e) for e in np.geomspace(1e-9, 12, 400)]
-    assert all(a > b > 0 for a, b in zip(values, values[1:], strict=False))
+    assert all(a > b > 0 for a, b in itertools.pairwise(values))
 
 
 def _empirical_epsilon(first, second, cells):
@@ -147,8 +148,8 @@ def _empirical_epsilon(first, second, cells):
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_epsilon_measured_on_samples(epsilon):
-    # 10⁶ reports of either end of the domain. The rarest event has probability above 0.006, so a log-ratio has a standard
-    # error below 0.019; 59 events, 5.5 standard errors: fails by chance less than once in 400 000.
+    # 10⁶ reports of either end of the domain. The rarest event has probability above 0.006, so a log-ratio has a
+    # standard error below 0.019; 59 events, 5.5 standard errors: fails by chance less than once in 400 000.
     c = Collection(name="c", low=0, high=1, buckets=16, epsilon=epsilon)
     first, second = (c.simulate(np.full(1_000_000, value), seed) for value, seed in ((0.0, 1), (1.0, 2)))
     measured = _empirical_epsilon(first, second, c.randomizer.cells)

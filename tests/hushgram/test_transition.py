@@ -21,7 +21,7 @@ def _integrate(function, start, end, breaks):
 
 
 def _reference(wave):
-    """P(cell j | bucket i), as the mean over the bucket of the overlap of cell and wave: sums of positive terms only."""
+    """P(cell j | bucket i), as the mean over the bucket of the overlap of cell and wave: all terms are positive."""
     grid, law = wave.grid, wave.law
     domain = grid.domain
     cell, plateau, ramp = grid.cell / domain, grid.plateau / domain, (grid.ramp - 1) / domain

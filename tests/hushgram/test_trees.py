@@ -1,5 +1,7 @@
 """Consistency, non-negativity and Norm-Sub against a general quadratic-programming solver."""
 
+import itertools
+
 import numpy as np
 import pytest
 import quadprog
@@ -59,7 +61,7 @@ def test_consistency_is_weighted_least_squares(branching, height):
     expected = quadprog.solve_qp(G, a, np.ones((leaves, 1)), np.ones(1), meq=1)[0]
     result = consistent(tree, weights)
     np.testing.assert_allclose(result[-1], expected, atol=1e-9)
-    for above, below in zip(result, result[1:], strict=False):
+    for above, below in itertools.pairwise(result):
         np.testing.assert_allclose(above, below.reshape(above.size, -1).sum(axis=1), atol=1e-12)
 
 
@@ -117,9 +119,10 @@ def test_both_solvers_and_both_weightings_can_be_asked_for():
     [("hierarchy", "hh", 3.0, True), ("haar", "haar", 1.0, True), ("hierarchy", "hh", 1.0, False)],
 )
 def test_the_covariance_in_closed_form_is_that_of_the_estimates(mechanism, estimator, epsilon, exact):
-    # Against 4000 simulated trees: a variance from that many has a relative error of 2.2 %; 11 % are allowed, five times
-    # that, for 18 of them: fails by chance less than once in 90 000. The closed form comes from a far larger tally.
-    # At ε = 1 the leaves are hashed: values on a line of the hash's digits covary, which the closed form leaves out.
+    # Against 4000 simulated trees: a variance from that many has a relative error of 2.2 %; 11 % are allowed, five
+    # times that, for 18 of them: fails by chance less than once in 90 000. The closed form comes from a far larger
+    # tally. At ε = 1 the leaves are hashed: values on a line of the hash's digits covary, which the closed form leaves
+    # out.
     c = Collection(name="c", low=0, high=1, buckets=16, epsilon=epsilon, mechanism=mechanism, estimator=estimator)
     rng = np.random.default_rng(1)
     estimates = c.estimate_many([c.tally(c.simulate(rng.beta(2, 4, 2000), rng)) for _ in range(4000)])

@@ -10,7 +10,7 @@ from fractions import Fraction
 from hushgram.draws import Below
 
 
-class _Choice(Exception):
+class _Choice(Exception):  # noqa: N818 - not an error, a question
     def __init__(self, limit: int) -> None:
         self.limit = limit
 

@@ -1,0 +1,84 @@
+"""How often 95 % intervals hold the truth: `python -m benchmarks.coverage [--runs N] [--buckets D]`.
+
+For each shape, number of reports and ε, many collections are simulated; a row tells the share of runs in which the
+interval of the mean, of the median and of the distribution function at the points where 0.05 < F < 0.95 (the deciles;
+the average and the worst of them) held the true value, and how often the band held the whole true curve.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from benchmarks.datasets import SMOOTH, SPIKY
+from hushgram import Collection
+
+REPORTS = (10_000, 100_000, 1_000_000)
+EPSILONS = (0.5, 1.0, 2.0)
+HEADER = ["shape", "reports", "ε", "mean", "median", "cdf", "worst cdf point", "band"]
+
+Setting = tuple[str, int, float, int, int]
+
+
+def measure(setting: Setting) -> list[float]:
+    """Coverage of the mean, the median, cdf points on average and at worst, and the band."""
+    shape, reports, epsilon, buckets, runs = setting
+    truth = {**SMOOTH, **SPIKY}[shape](buckets)
+    curve = np.concatenate([[0.0], np.cumsum(truth)])
+    collection = Collection(name="c", low=0, high=buckets, buckets=buckets, epsilon=epsilon)
+    deciles = [int(np.argmin(np.abs(curve - share))) for share in np.arange(1, 10) / 10]
+    points = sorted({point for point in deciles if 0.05 < curve[point] < 0.95})
+    mean = float(truth @ (np.arange(buckets) + 0.5))
+    median = float(np.interp(0.5, curve, np.arange(buckets + 1)))
+
+    rng = np.random.default_rng([buckets, reports, int(10 * epsilon), *shape.encode()])
+    values = [np.repeat(np.arange(buckets) + 0.5, rng.multinomial(reports, truth)) for _ in range(runs)]
+    estimates = collection.estimate_many([collection.tally(collection.simulate(part, rng)) for part in values])
+    held = np.zeros(3 + len(points))
+    for estimate in estimates:
+        edges, lower, upper = estimate.band()
+        true_curve = np.interp(edges, np.arange(buckets + 1), curve)
+        held += [
+            _holds(estimate.interval("mean"), mean),
+            _holds(estimate.interval("quantile", 0.5), median),
+            bool(((lower - 1e-9 <= true_curve) & (true_curve <= upper + 1e-9)).all()),
+            *(_holds(estimate.interval("cdf", point), float(curve[point])) for point in points),
+        ]
+    share = held / runs
+    return [share[0], share[1], share[3:].mean(), share[3:].min(), share[2]]
+
+
+def _holds(interval: tuple[float, float], value: float) -> bool:
+    # A rounding error must not decide where the interval ends exactly at the edge of the domain.
+    return interval[0] - 1e-9 <= value <= interval[1] + 1e-9
+
+
+def table(rows: Iterable[Iterable[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=200, help="simulated collections for each row")
+    parser.add_argument("--buckets", type=int, default=1024)
+    options = parser.parse_args()
+    settings: list[Setting] = [
+        (shape, reports, epsilon, options.buckets, options.runs)
+        for shape, reports, epsilon in product((*SMOOTH, *SPIKY), REPORTS, EPSILONS)
+    ]
+    print(table([HEADER, ["---"] * len(HEADER)]), flush=True)
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for (shape, reports, epsilon, *_), shares in zip(settings, pool.map(measure, settings), strict=True):
+            figures = [f"{100 * share:.0f} %" for share in shares]
+            print(table([[shape, f"{reports:,}".replace(",", " "), str(epsilon), *figures]]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

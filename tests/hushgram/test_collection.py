@@ -1,0 +1,347 @@
+"""A collection and its file: names, limits, fingerprints, and every mistake told so that a person can act on it."""
+
+import hashlib
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hushgram import Collection, CollectionError, Windows, load_collections
+from hushgram.draws import Law
+from hushgram.loading import parse_collections
+
+BASE = {"name": "commute", "low": 0, "high": 180, "buckets": 1024, "epsilon": 1.0}
+
+WRONG = [
+    ({"name": ""}, "name", "printable text"),
+    ({"name": "a\nb"}, "name", "printable text"),
+    ({"name": 7}, "name", "printable text"),
+    ({"low": float("nan")}, "low", "a number"),
+    ({"low": "0"}, "low", "a number"),
+    ({"high": float("inf")}, "high", "a number"),
+    ({"high": 0}, "high", "above low"),
+    ({"low": -1e308, "high": 1e308}, "high", "finite distance"),
+    ({"low": True}, "low", "a number"),
+    ({"epsilon": 0}, "epsilon", "from 1e-06 to 20"),
+    ({"epsilon": -1}, "epsilon", "from 1e-06 to 20"),
+    ({"epsilon": 1e-7}, "epsilon", "from 1e-06 to 20"),
+    ({"epsilon": 21}, "epsilon", "from 1e-06 to 20"),
+    ({"epsilon": "one"}, "epsilon", "from 1e-06 to 20"),
+    ({"epsilon": None}, "epsilon", "from 1e-06 to 20"),
+    ({"buckets": 1}, "buckets", "whole number from 2 to 65536"),
+    ({"buckets": 10.0}, "buckets", "whole number from 2 to 65536"),
+    ({"buckets": 2**17}, "buckets", "whole number from 2 to 65536"),
+    ({"scale": "ln"}, "scale", "linear, log"),
+    ({"scale": "log"}, "low", "above 0 on a log scale"),
+    ({"integer": "yes"}, "integer", "true or false"),
+    ({"integer": True, "low": 0.5}, "low", "a whole number"),
+    ({"integer": True, "buckets": 100}, "buckets", "a divisor of the 181 whole numbers"),
+    ({"integer": True, "low": 1, "high": 8, "buckets": 8, "scale": "log"}, "integer", "false on a log scale"),
+    ({"unit": 3}, "unit", "printable text"),
+    ({"mechanism": "square_wav"}, "mechanism", "did you mean square_wave?"),
+    ({"estimator": "emm"}, "estimator", "ems, em"),
+    ({"estimator": "hh"}, "estimator", "ems, em with the mechanism square_wave"),
+    ({"mechanism": "haar", "estimator": "ems"}, "estimator", "haar with the mechanism haar"),
+    ({"mechanism": "hierarchy", "buckets": 1000}, "buckets", "a power of 4, such as 256 or 1024"),
+    ({"mechanism": "hierarchy", "branching": 3}, "branching", "2, 4, 8"),
+    ({"mechanism": "hierarchy", "branching": 8}, "buckets", "a power of 8, such as 512 or 4096"),
+    ({"mechanism": "haar", "buckets": 1000}, "buckets", "a power of 2, such as 512 or 1024"),
+    ({"mechanism": "hierarchy", "level_decay": 0}, "level_decay", "from 0.1 to 1"),
+    ({"bandwidth": -0.1}, "bandwidth", "from 0 to 1"),
+    ({"mechanism": "general_wave", "wave_ratio": 2}, "wave_ratio", "from 0 to 1"),
+    ({"mechanism": "square_wave_continuous", "output_buckets": 1}, "output_buckets", "whole number from 2"),
+    ({"mechanism": "randomized_response", "bins": 1}, "bins", "whole number from 2 to 1024"),
+    ({"mechanism": "randomized_response", "bins": 2000}, "bins", "whole number from 2 to 1024"),
+    ({"mechanism": "local_hashing", "symbols": 9}, "symbols", "a prime number"),
+    ({"mechanism": "local_hashing", "symbols": 1}, "symbols", "whole number from 2"),
+    ({"branching": 4}, "branching", "not an option of square_wave, which takes bandwidth"),
+    ({"mechanism": "haar", "bins": 8}, "bins", "not an option of haar, which takes no option"),
+    ({"mechanism": "piecewise", "low": 1, "scale": "log"}, "scale", "linear with piecewise"),
+    ({"stopping": "never"}, "stopping", "paper, converged"),
+    ({"solver": "exact"}, "solver", "not an option of ems, but of hh_admm"),
+    ({"minimum_reports": -1}, "minimum_reports", "whole number from 0"),
+    ({"groups": "DE"}, "groups", "a list of labels"),
+    ({"groups": ["DE", "DE"]}, "groups[1]", "each label only once"),
+    ({"groups": ["DE", False]}, "groups[1]", "put it in quotes"),
+    ({"groups": [""]}, "groups[0]", "printable text"),
+    ({"groups": ["x" * 200]}, "groups[0]", "1 to 128 characters"),
+    ({"windows": "1h"}, "windows", "a Windows value"),
+    ({"previous": {"epsilon": 2}}, "previous", "a list of differences"),
+    ({"previous": [{}]}, "previous[0]", "a mapping of what was different"),
+    ({"previous": [{"epsilon": 1.0}]}, "previous[0]", "each only once"),
+    ({"previous": [{"epsilon": 2}, {"epsilon": 2.0}]}, "previous[1]", "each only once"),
+    ({"previous": [{"high": 90}]}, "previous[0].high", "cannot differ in one window"),
+    ({"previous": [{"epsilon": -2}]}, "previous[0]", "epsilon: got -2"),
+    ({"previous": [{"mechanism": "haar"}]}, "previous[0]", "estimator: got 'ems'"),
+    ({"epsilon": 20.0, "bandwidth": 0.5}, "square_wave", "63 are allowed"),
+]
+
+
+@pytest.mark.parametrize(("change", "field", "allowed"), WRONG, ids=[str(change) for change, *_ in WRONG])
+def test_every_mistake_is_told_with_its_name_and_what_is_allowed(change, field, allowed):
+    with pytest.raises(CollectionError) as caught:
+        Collection(**{**BASE, **change})
+    message = str(caught.value)
+    assert field in message
+    assert allowed in message
+    assert "\n" not in message
+    given = next(iter(change.values()))
+    if "got" in message and isinstance(given, (int, float)) and not isinstance(given, bool):
+        assert repr(given) in message or field == "high" or len(change) > 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "37.5", None, [1.0, 2.0], True, b"1", 1j, object()])
+def test_a_device_refuses_what_is_no_number(value):
+    with pytest.raises(ValueError, match="value must be"):
+        Collection(**BASE).report(value)
+
+
+def test_a_device_reports_cells_and_clips_in_silence():
+    c = Collection(**BASE)
+    for value in (-1e300, 0, 37.5, np.float32(3), np.int64(90), 180, 1e300):
+        cell = c.report(value)
+        assert isinstance(cell, int)
+        assert 0 <= cell < c.randomizer.cells
+    low, beyond = c.simulate([0.0] * 50, seed=3), c.simulate([-1e9] * 50, seed=3)
+    assert low.tolist() == beyond.tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, float("nan")], "values must be finite, got nan at position 1"),
+        ([float("-inf")], "values must be finite, got -inf at position 0"),
+        (["a"], "values must be numbers"),
+        ([[1.0, 2.0]], "values must be a flat sequence"),
+        ([1.0, None], "values must be numbers"),
+        ([1 + 2j], "values must be numbers"),
+    ],
+)
+def test_simulation_names_the_wrong_value(values, message):
+    with pytest.raises(ValueError, match=message):
+        Collection(**BASE).simulate(values, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([0, -1], "cells must be from 0 to 1547, got -1"),
+        ([1548], "cells must be from 0 to 1547, got 1548"),
+        ([0.5], "cells must be whole numbers, got float64"),
+        (["x"], "cells must be whole numbers"),
+        ([[1]], "cells must be a flat sequence"),
+        ([True], "cells must be whole numbers, got bool"),
+    ],
+)
+def test_a_tally_names_the_wrong_cell(cells, message):
+    with pytest.raises(ValueError, match=message):
+        Collection(**BASE).tally(cells)
+
+
+def test_an_estimate_names_what_is_wrong_with_its_tally():
+    c = Collection(**BASE)
+    tally = c.tally([3, 4])
+    for wrong, message in [
+        (tally[:-1], "vector of length 1548, got shape \\(1547,\\)"),
+        (tally[None, :], "vector of length 1548"),
+        (tally.astype(float), "tally must hold whole numbers, got float64"),
+        (tally - 1, "must not be negative, got -1 at cell 0"),
+        (np.full(1548, 2**62), "sum to less than"),
+        ({"0123456789abcdef": tally}, "unknown revision '0123456789abcdef'"),
+        ("tally", "tally must hold whole numbers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            c.estimate(wrong)
+
+
+def test_an_empty_list_is_no_reports():
+    c = Collection(**BASE)
+    assert c.tally([]).sum() == 0
+    assert c.simulate([], seed=1).size == 0
+    assert c.estimate_many([]) == []
+
+
+def test_the_law_is_the_integers_a_client_needs():
+    c = Collection(**BASE)
+    assert isinstance(c.law, Law)
+    assert (c.law.P, c.law.Q) == (11674931554, 2**32)
+    assert c.law.T == 525 * c.law.P + 1023 * c.law.Q
+    tree = Collection(**{**BASE, "mechanism": "hierarchy"})
+    assert [law.others for law in tree.law] == [3, 2, 2, 2, 2]
+
+
+def test_revisions_are_fingerprints_of_the_law_and_do_not_drift():
+    # Clients in the field send these: a change here is a change of protocol.
+    golden = {
+        "square_wave": "bee7fcbcb7cce993",
+        "square_wave_continuous": "e577051af80b90e2",
+        "general_wave": "53eb6824b13b57f9",
+        "randomized_response": "7837b0d80a7f761f",
+        "local_hashing": "915bfcfd742e4652",
+        "seeded_hashing": "94d99c15ef606f36",
+        "hierarchy": "010df1f7db62633d",
+        "haar": "1aa29fa020edcd00",
+        "stochastic_rounding": "58815cec1f1cb720",
+        "piecewise": "4d98ecf8901dc62f",
+    }
+    assert {kind: Collection(**{**BASE, "mechanism": kind}).revision for kind in golden} == golden
+
+
+def test_a_revision_is_the_hash_of_its_canonical_parameters():
+    c = Collection(**BASE)
+    text = json.dumps(
+        {
+            "low": 0.0, "high": 180.0, "scale": "linear", "integer": False, "epsilon": 1.0, "mechanism": "square_wave",
+            "parameters": {"buckets": 1024, "half_width": 262}, "laws": [[c.law.P, c.law.Q, c.law.T]],
+        },
+        sort_keys=True, separators=(",", ":"),
+    )  # fmt: skip
+    assert c.revision == hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def test_only_what_changes_the_law_changes_the_revision():
+    c = Collection(**BASE)
+    same = [
+        {"name": "other"},
+        {"unit": "minutes"},
+        {"groups": ("DE",)},
+        {"minimum_reports": 5},
+        {"stopping": "converged"},
+    ]
+    same += [{"estimator": "em"}, {"windows": Windows(size=1000, every=1000)}, {"low": 0.0, "epsilon": 1}]
+    assert {replace(c, **change).revision for change in same} == {c.revision}
+    other = [
+        {"low": 1},
+        {"high": 181},
+        {"epsilon": 1.01},
+        {"buckets": 512},
+        {"bandwidth": 0.2},
+        {"low": 1, "scale": "log"},
+    ]
+    other += [{"mechanism": "square_wave_continuous"}, {"integer": True, "buckets": 181}]
+    assert len({replace(c, **change).revision for change in other} | {c.revision}) == len(other) + 1
+
+
+def test_another_bandwidth_may_be_asked_for():
+    c = Collection(**BASE, bandwidth=0.1)
+    assert c.randomizer.half_width == 102
+    assert Collection(**BASE).randomizer.half_width == 262
+
+
+def test_previous_revisions_inherit_what_did_not_change():
+    c = Collection(**BASE, unit="minutes", groups=["DE"], previous=[{"epsilon": 2.0}, {"mechanism": "general_wave"}])
+    current, sharper, wave = c.revisions.values()
+    assert current is c
+    assert (sharper.epsilon, sharper.mechanism, sharper.buckets, sharper.unit) == (2.0, "square_wave", 1024, "minutes")
+    assert (wave.epsilon, wave.mechanism) == (1.0, "general_wave")
+    assert sharper.revision == Collection(**{**BASE, "epsilon": 2.0}).revision
+
+
+def test_options_of_one_mechanism_are_not_inherited_by_another():
+    c = Collection(**BASE, bandwidth=0.1, previous=[{"mechanism": "square_wave_continuous", "output_buckets": 512}])
+    assert list(c.revisions.values())[1].bandwidth is None
+
+
+def test_a_collection_is_a_value():
+    assert Collection(**BASE) == Collection(**BASE)
+    with pytest.raises(AttributeError):
+        Collection(**BASE).epsilon = 2.0
+
+
+YAML = """
+collections:
+  commute:
+    domain: {low: 0, high: 180, unit: minutes}
+    buckets: 1024
+    epsilon: 1.0
+    mechanism: square_wave
+    estimator: ems
+    windows: {size: 1h, every: 15m, max_delay: 2m, max_age: 1d, early: 1m}
+    groups: [DE, FR, US]
+    minimum_reports: 1000
+    previous: [{epsilon: 2.0}]
+  age:
+    domain: {low: 0, high: 127, integer: true}
+    buckets: 128
+    epsilon: 2
+    mechanism: hierarchy
+    branching: 2
+    windows: {size: 1d, early: null}
+"""
+
+
+def test_collections_come_from_a_file(tmp_path):
+    path = tmp_path / "collections.yaml"
+    path.write_text(YAML)
+    commute, age = load_collections(path).values()
+    assert commute.revision == Collection(**BASE).revision
+    assert commute.windows == Windows(3_600_000, 900_000, 120_000, 86_400_000, 60_000)
+    assert commute.windows.slice == 900_000
+    assert commute.groups == ("DE", "FR", "US")
+    assert len(commute.revisions) == 2
+    assert age.windows == Windows(86_400_000, 86_400_000, 120_000, 86_400_000, None)
+    assert (age.estimator, age.domain.integer, age.name) == ("hh_admm", True, "age")
+    assert load_collections(str(path)) == load_collections(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "one entry, collections"),
+        ("[1, 2]", "one entry, collections"),
+        ("collections: {}", "at least one"),
+        ("collections: {a: 1}", "collection 'a': collection: got 1"),
+        ("{collections: {}, more: 1}", "one entry, collections"),
+        ("collections: {a: {epsilon: 1}}", "domain: got None"),
+        ("collections: {a: {domain: {low: 0}, epsilon: 1}}", "collection 'a': domain.high: missing"),
+        ("collections: {a: {domain: {low: 0, high: 1}}}", "collection 'a': epsilon: missing"),
+        ("collections: {a: {domain: {low: 0, high: 1, step: 2}, epsilon: 1}}", "domain.step: unknown"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilo: 1}}", "did you mean epsilon?"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, epsilon: 2}}", "'epsilon' stands twice"),
+        ("collections: {no: {domain: {low: 0, high: 1}, epsilon: 1}}", "put it in quotes"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, groups: [DE, NO]}}", "put it in quotes"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: 1h}}", "windows: got '1h'"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: {sise: 1h}}}", "did you mean size?"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: {size: 1}}}", "windows.size: got 1"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: {size: 0s}}}", "more than zero"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: {size: 1h, every: 2h}}}", "would be lost"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: {size: 1d, every: 1ms}}}", "10000 slices"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: {size: 99999w}}}", "ten years at most"),
+        ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1e-3}}", None),
+        ("collections: {a: {domain: {low: 0, high: .inf}, epsilon: 1}}", "high: got inf"),
+        ("collections: [", "not valid YAML"),
+        ("collections: !!python/object/apply:os.system ['true']", "not valid YAML"),
+        ("[" * 100_000, "not valid YAML"),
+        ("collections: {? [a] : 1}", "not valid YAML"),
+        ("a: &a [*a]", "one entry, collections"),
+    ],
+)
+def test_every_mistake_in_a_file_is_told(text, message):
+    if message is None:
+        assert parse_collections(text)["a"].epsilon == 0.001
+        return
+    with pytest.raises(CollectionError) as caught:
+        parse_collections(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    large = tmp_path / "large.yaml"
+    large.write_bytes(b"#" * (2**20 + 1))
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("collections: 3")
+    for path in (tmp_path / "missing.yaml", tmp_path, binary, large, wrong):
+        with pytest.raises(CollectionError, match=path.name):
+            load_collections(path)
+
+
+def test_a_log_scale_spreads_a_long_tail():
+    c = Collection(name="bytes", low=1, high=2**20, epsilon=4.0, buckets=200, scale="log")
+    values = np.random.default_rng(1).lognormal(6, 1.5, 100_000)
+    e = c.estimate(c.tally(c.simulate(values, seed=1)))
+    assert e.quantile(0.5) == pytest.approx(np.median(values), rel=0.1)
+    assert e.interval("quantile", 0.5)[0] < np.median(values) < e.interval("quantile", 0.5)[1]
