@@ -12,7 +12,7 @@ from hushgram.arrays import FloatArray, IntArray
 LEAST_EXPECTED = 5.0
 
 
-def pearson(observed: Sequence[tuple[FloatArray | None, IntArray]]) -> float | None:
+def pearson(observed: Sequence[tuple[FloatArray | None, FloatArray | IntArray]]) -> float | None:
     """The p-value of Pearson's X² for counts against cell probabilities under the fitted distribution, or None.
 
     Neighbouring cells are pooled until at least five reports are expected in each pool. The freedom that the fit used
@@ -28,7 +28,7 @@ def pearson(observed: Sequence[tuple[FloatArray | None, IntArray]]) -> float | N
     return float(stats.chi2.sf(statistic, freedom)) if freedom > 0 else None
 
 
-def pool(expected: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+def pool(expected: FloatArray, counts: FloatArray | IntArray) -> tuple[FloatArray, FloatArray]:
     """Runs of cells with at least `LEAST_EXPECTED` expected reports each; what is left at the end joins the last run.
 
     >>> pool(np.array([3.0, 3.0, 9.0, 1.0]), np.array([2, 4, 8, 2]))
