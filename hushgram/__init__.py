@@ -13,6 +13,4 @@ from hushgram.estimate import Estimate, NotEstimableError
 from hushgram.loading import load_collections
 from hushgram.windows import Windows
 
-__version__ = "0.1.0"
-
 __all__ = ["Collection", "CollectionError", "Domain", "Estimate", "NotEstimableError", "Windows", "load_collections"]

@@ -7,20 +7,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hushgram.checks import shown
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 
+def _as_array(name: str, values: npt.ArrayLike, kinds: str, what: str) -> npt.NDArray[Any]:
+    """An array of one of the numpy kinds, as far as numpy can make one of it."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, OverflowError):  # ragged lists, objects that refuse
+        raise ValueError(f"{name} must be {what}, got {shown(values)}") from None
+    if array.size and array.dtype.kind not in kinds:
+        raise ValueError(f"{name} must be {what}, got {array.dtype}: {shown(values)}")
+    return array
+
+
 def whole_numbers(name: str, values: npt.ArrayLike, limit: int) -> npt.NDArray[Any]:
     """A flat array of integers from 0 to `limit` - 1, in whatever integer type they came."""
-    array = np.asarray(values)
-    if array.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be whole numbers, got {array.dtype}")
+    array = _as_array(name, values, "iu", "whole numbers")
     if array.ndim != 1:
         raise ValueError(f"{name} must be a flat sequence, got an array of shape {array.shape}")
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= limit:
         raise ValueError(f"{name} must be from 0 to {limit - 1}, got {low if low < 0 else high}")
@@ -29,14 +40,12 @@ def whole_numbers(name: str, values: npt.ArrayLike, limit: int) -> npt.NDArray[A
 
 def counts(name: str, values: npt.ArrayLike, length: int) -> IntArray:
     """A vector of `length` counts: whole, none negative, their sum within 63 bits."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must hold whole numbers, got {array.dtype}")
+    array = _as_array(name, values, "iu", "whole numbers")
     if array.shape != (length,):
         raise ValueError(f"{name} must be a vector of length {length}, got shape {array.shape}")
-    if array.dtype.kind == "i" and int(array.min()) < 0:
-        where = int(array.argmin())
-        raise ValueError(f"{name} must not be negative, got {int(array[where])} at cell {where}")
+    low = int(array.min())
+    if low < 0:
+        raise ValueError(f"{name} must not be negative, got {low} at cell {int(array.argmin())}")
     if float(array.sum(dtype=np.float64)) >= 2.0**63:
         raise ValueError(f"{name} must sum to less than 2**63")
     return array.astype(np.int64, copy=False)
@@ -44,13 +53,7 @@ def counts(name: str, values: npt.ArrayLike, length: int) -> IntArray:
 
 def finite_numbers(name: str, values: npt.ArrayLike) -> FloatArray:
     """A flat array of finite floats; names the first value that is not one."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "iufb":
-            raise TypeError
-        array = np.atleast_1d(array.astype(np.float64, copy=False))
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, got {_shorten(values)}") from None
+    array = np.atleast_1d(_as_array(name, values, "iuf", "numbers").astype(np.float64, copy=False))
     if array.ndim != 1:
         raise ValueError(f"{name} must be a flat sequence, got an array of shape {array.shape}")
     # Extremes are not finite if one value is not, and cost no memory, however many values there are.
@@ -58,8 +61,3 @@ def finite_numbers(name: str, values: npt.ArrayLike) -> FloatArray:
         where = int(np.argmin(np.isfinite(array)))
         raise ValueError(f"{name} must be finite, got {array[where]} at position {where}")
     return array
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

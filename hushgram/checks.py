@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import reprlib
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import NoReturn
@@ -13,21 +14,33 @@ class CollectionError(ValueError):
     """A collection that cannot be: the message names the field, what was given and what is allowed."""
 
 
+def shown(value: object) -> str:
+    """A value for a message: short, however large or deeply nested it is."""
+    try:
+        return " ".join(reprlib.repr(value).split())
+    except ValueError:  # a whole number of thousands of digits
+        return f"a huge {type(value).__name__}"
+
+
+def key(value: object) -> str:
+    """A key of a mapping for a message: as it is, if it is a text that can be shown."""
+    return value if isinstance(value, str) and value.isprintable() and len(value) <= 40 else shown(value)
+
+
 def refuse(name: str, given: object, allowed: str) -> NoReturn:
-    text = repr(given)
-    shown = text if len(text) <= 80 else text[:77] + "..."
-    raise CollectionError(f"{name}: got {shown}, allowed: {allowed}")
+    raise CollectionError(f"{name}: got {shown(given)}, allowed: {allowed}")
 
 
-def number(name: str, value: object, low: float = -math.inf, high: float = math.inf, allowed: str = "") -> float:
-    """A finite number from `low` to `high`."""
-    allowed = allowed or f"a number from {low:g} to {high:g}"
-    if isinstance(value, bool) or not isinstance(value, Real):
-        refuse(name, value, allowed)
-    result = float(value)
-    if not (math.isfinite(result) and low <= result <= high):
-        refuse(name, value, allowed)
-    return result
+def number(name: str, value: object, low: float, high: float) -> float:
+    """A number from `low` to `high`."""
+    if not isinstance(value, bool) and isinstance(value, Real):
+        try:
+            result = float(value) + 0.0  # no negative zero: it would be equal, but not look equal
+        except OverflowError:
+            result = math.inf
+        if low <= result <= high:
+            return result
+    refuse(name, value, f"a number from {low:g} to {high:g}")
 
 
 def whole(name: str, value: object, low: int, high: int) -> int:
@@ -54,11 +67,12 @@ def label(name: str, value: object, empty: bool = False) -> str:
 
 def one_of(name: str, value: object, choices: Iterable[str]) -> str:
     choices = list(choices)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         refuse(name, value, ", ".join(choices) + hint(value, choices))
-    return str(value)
+    return value
 
 
 def hint(given: object, choices: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(given), list(choices), n=1)
+    """A suggestion for a misspelt name, to follow the list of what is allowed."""
+    close = difflib.get_close_matches(shown(given).strip("'"), list(choices), n=1)
     return f" (did you mean {close[0]}?)" if close else ""

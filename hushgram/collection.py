@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushgram import arrays, checks
+from hushgram import arrays, checks, validation
 from hushgram.arrays import IntArray
 from hushgram.checks import CollectionError, refuse
 from hushgram.domain import Domain
@@ -22,21 +22,10 @@ from hushgram.estimate import Estimate, Status
 from hushgram.estimators import ESTIMATORS, Method, Solution
 from hushgram.mechanisms import MECHANISMS, Mechanism, Options
 from hushgram.mechanisms.base import chunks
-from hushgram.mechanisms.hierarchy import tree_height
+from hushgram.validation import MEAN_ONLY, MECHANISM_OPTIONS, METHOD_OPTIONS
 from hushgram.windows import Windows
 
-LEAST_EPSILON, GREATEST_EPSILON = 1e-6, 20.0
-MOST_BUCKETS = 1 << 16
-BRANCHINGS = (2, 4, 8)
-MEAN_ONLY = ("stochastic_rounding", "piecewise")
-
-MECHANISM_OPTIONS = ("bandwidth", "output_buckets", "wave_ratio", "symbols", "bins", "branching", "level_decay")
 PREVIOUS_MAY_CHANGE = ("epsilon", "mechanism", "bandwidth", "output_buckets", "wave_ratio", "symbols", "level_decay")
-METHOD_OPTIONS = {
-    "stopping": (("paper", "converged"), ("ems", "em")),
-    "solver": (("exact", "admm"), ("hh_admm",)),
-    "level_weights": (("variance", "equal"), ("hh", "hh_admm")),
-}
 
 Tallies = npt.ArrayLike | Mapping[str, npt.ArrayLike]
 """The tally of one window: of the current revision alone, or of several by revision."""
@@ -87,15 +76,18 @@ class Collection:
     def __post_init__(self) -> None:
         checks.label("name", self.name)
         try:
-            self._check_domain()
-            self._check_mechanism()
-            self._check_method()
-            self._check_audience()
-            self.revisions  # noqa: B018 - builds every revision, so that a wrong one is told here
+            # Plain values, so that equal parameters are equal, and have equal fingerprints.
+            for name, value in validation.checked({name: getattr(self, name) for name in FIELDS}).items():
+                object.__setattr__(self, name, value)
+            # Whether the parameters are possible together is for the mechanisms to say.
+            self.revisions  # noqa: B018
         except CollectionError as error:
             raise CollectionError(f"collection {self.name!r}: {error}") from None
-        except ValueError as error:  # a mechanism found its parameters impossible together
+        except ValueError as error:
             raise CollectionError(f"collection {self.name!r}: {self.mechanism}: {error}") from None
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.revision))
 
     # Device and simulation -------------------------------------------------------------------------------------------
 
@@ -104,8 +96,8 @@ class Collection:
 
         Values outside the domain count as its nearest end.
         """
-        if isinstance(value, (bool, str, bytes)) or not np.isscalar(value):
-            raise ValueError(f"value must be a number, got {value!r}")
+        if not np.isscalar(value):
+            raise ValueError(f"value must be a number, got {checks.shown(value)}")
         position = self.randomizer.locate(self.domain.to_unit(arrays.finite_numbers("value", value)))[0]
         return self.randomizer.perturb(int(position), os_below)
 
@@ -153,30 +145,29 @@ class Collection:
 
     @cached_property
     def domain(self) -> Domain:
-        return Domain(float(self.low), float(self.high), self.scale, self.integer, self.unit)  # type: ignore[arg-type]
+        return Domain(self.low, self.high, self.scale, self.integer, self.unit)  # type: ignore[arg-type]
 
     @cached_property
     def randomizer(self) -> Mechanism:
         """The mechanism itself, with both halves and its probabilities."""
         options = {name: getattr(self, name) for name in MECHANISM_OPTIONS}
-        return MECHANISMS[self.mechanism].build(Options(self.buckets, float(self.epsilon), **options))
+        return MECHANISMS[self.mechanism].build(Options(self.buckets, self.epsilon, **options))
 
     @property
     def law(self) -> Law | tuple[Law, ...]:
         """The integers P, Q and T behind the probabilities; a tree has one law for each level, coarse first."""
-        laws = self.randomizer.laws
-        return laws[0] if len(laws) == 1 else laws
+        return self.randomizer.laws if self.mechanism == "hierarchy" else self.randomizer.laws[0]
 
     @cached_property
     def revision(self) -> str:
         """16 hexadecimal digits that change whenever the law of the reports does."""
         canonical = json.dumps(
             {
-                "low": float(self.low),
-                "high": float(self.high),
+                "low": self.low,
+                "high": self.high,
                 "scale": self.scale,
                 "integer": self.integer,
-                "epsilon": float(self.epsilon),
+                "epsilon": self.epsilon,
                 "mechanism": self.mechanism,
                 "parameters": self.randomizer.parameters(),
                 "laws": [[law.P, law.Q, law.T] for law in self.randomizer.laws],
@@ -198,111 +189,13 @@ class Collection:
             known[earlier.revision] = earlier
         return known
 
-    # Checks ----------------------------------------------------------------------------------------------------------
-
-    def _check_domain(self) -> None:
-        low, high = checks.number("low", self.low), checks.number("high", self.high)
-        checks.one_of("scale", self.scale, ("linear", "log"))
-        checks.flag("integer", self.integer)
-        checks.label("unit", self.unit, empty=True)
-        checks.whole("buckets", self.buckets, 2, MOST_BUCKETS)
-        if not low < high or not math.isfinite(high - low):
-            refuse("high", self.high, f"a number above low ({self.low}), at a finite distance")
-        if self.scale == "log" and low <= 0:
-            refuse("low", self.low, "a number above 0 on a log scale")
-        if self.integer:
-            self._check_integer_domain(low, high)
-
-    def _check_integer_domain(self, low: float, high: float) -> None:
-        if self.scale == "log":
-            refuse("integer", True, "false on a log scale, whose buckets cannot hold equally many whole numbers")
-        for name, end in (("low", low), ("high", high)):
-            if not end.is_integer() or abs(end) > 2**53:
-                refuse(name, end, "a whole number, since integer is true")
-        size = int(high - low) + 1
-        if size % self.buckets:
-            fitting = [count for count in range(2, min(size, MOST_BUCKETS) + 1) if size % count == 0]
-            near = sorted(sorted(fitting, key=lambda count: abs(count - self.buckets))[:3])
-            refuse("buckets", self.buckets, f"a divisor of the {size} whole numbers from low to high, such as {near}")
-
-    def _check_mechanism(self) -> None:
-        checks.number("epsilon", self.epsilon, LEAST_EPSILON, GREATEST_EPSILON)
-        kind = MECHANISMS[checks.one_of("mechanism", self.mechanism, MECHANISMS)]
-        for name in MECHANISM_OPTIONS:
-            if getattr(self, name) is not None and name not in kind.options:
-                allowed = ", ".join(kind.options) or "no option"
-                raise CollectionError(f"{name}: not an option of {self.mechanism}, which takes {allowed}")
-        if self.bandwidth is not None:
-            checks.number("bandwidth", self.bandwidth, 0.0, 1.0)
-        if self.wave_ratio is not None:
-            checks.number("wave_ratio", self.wave_ratio, 0.0, 1.0)
-        if self.level_decay is not None:
-            checks.number("level_decay", self.level_decay, 0.1, 1.0)
-        if self.output_buckets is not None:
-            checks.whole("output_buckets", self.output_buckets, 2, 4 * MOST_BUCKETS)
-        if self.bins is not None:
-            checks.whole("bins", self.bins, 2, self.buckets)
-        if self.symbols is not None:
-            self._check_symbols(self.symbols)
-        if self.branching is not None and self.branching not in BRANCHINGS:
-            refuse("branching", self.branching, ", ".join(map(str, BRANCHINGS)))
-        if self.mechanism == "hierarchy":
-            self._check_power(self.branching or 4)
-        if self.mechanism == "haar":
-            self._check_power(2)
-        if self.mechanism in MEAN_ONLY and self.scale == "log":
-            refuse("scale", self.scale, f"linear with {self.mechanism}: the mean of logarithms is not the mean")
-        self.randomizer.laws  # noqa: B018 - finds out whether the parameters are possible together
-
-    def _check_symbols(self, symbols: int) -> None:
-        checks.whole("symbols", symbols, 2, 1 << 16)
-        if self.mechanism == "local_hashing" and any(symbols % k == 0 for k in range(2, math.isqrt(symbols) + 1)):
-            refuse("symbols", symbols, "a prime number, for the family to be balanced")
-
-    def _check_power(self, base: int) -> None:
-        if tree_height(self.buckets, base) is None:
-            exponent = max(1, math.floor(math.log(self.buckets, base)))
-            refuse("buckets", self.buckets, f"a power of {base}, such as {base**exponent} or {base ** (exponent + 1)}")
-
-    def _check_method(self) -> None:
-        known = MECHANISMS[self.mechanism].estimators
-        if not self.estimator:
-            object.__setattr__(self, "estimator", known[0])
-        checks.one_of("estimator", self.estimator, ESTIMATORS)
-        if self.estimator not in known:
-            refuse("estimator", self.estimator, f"{', '.join(known)} with the mechanism {self.mechanism}")
-        for name, (choices, estimators) in METHOD_OPTIONS.items():
-            value = getattr(self, name)
-            if value is None:
-                continue
-            checks.one_of(name, value, choices)
-            if self.estimator not in estimators:
-                raise CollectionError(f"{name}: not an option of {self.estimator}, but of {', '.join(estimators)}")
-
-    def _check_audience(self) -> None:
-        checks.whole("minimum_reports", self.minimum_reports, 0, 2**53)
-        if not isinstance(self.windows, Windows):
-            refuse("windows", self.windows, "a Windows value")
-        for name, example in (
-            ("groups", "labels, such as [DE, FR]"),
-            ("previous", "differences, such as [{epsilon: 2}]"),
-        ):
-            given = getattr(self, name)
-            if not isinstance(given, (list, tuple)):
-                refuse(name, given, f"a list of {example}")
-            object.__setattr__(self, name, tuple(given))
-        for index, group in enumerate(self.groups):
-            checks.label(f"groups[{index}]", group)
-            if group in self.groups[:index]:
-                refuse(f"groups[{index}]", group, "each label only once")
-
     def _earlier(self, where: str, difference: object) -> Collection:
         if not isinstance(difference, Mapping) or not difference:
             refuse(where, difference, "a mapping of what was different, such as {epsilon: 2.0}")
         for key in difference:
             if key not in PREVIOUS_MAY_CHANGE:
                 allowed = ", ".join(PREVIOUS_MAY_CHANGE) + checks.hint(key, PREVIOUS_MAY_CHANGE)
-                raise CollectionError(f"{where}.{key}: cannot differ in one window, allowed: {allowed}")
+                raise CollectionError(f"{where}.{checks.key(key)}: cannot differ in one window, allowed: {allowed}")
         inherited: dict[str, Any] = {}
         if difference.get("mechanism", self.mechanism) != self.mechanism:
             inherited = dict.fromkeys(set(MECHANISM_OPTIONS) - {"bins", "branching"}, None)
@@ -316,7 +209,7 @@ class Collection:
     @property
     def _method(self) -> Method:
         chosen = {name: getattr(self, name) for name in METHOD_OPTIONS if getattr(self, name) is not None}
-        return Method(self.estimator, float(self.epsilon), self.buckets, **chosen)
+        return Method(self.estimator, self.epsilon, self.buckets, **chosen)
 
     @property
     def _no_reports(self) -> Solution:
@@ -327,13 +220,14 @@ class Collection:
     def _window(self, tally: Tallies) -> dict[str, IntArray]:
         """The checked tallies of one window by revision, in the order of `revisions`, without the empty ones."""
         given = tally if isinstance(tally, Mapping) else {self.revision: tally}
-        unknown = set(given) - set(self.revisions)
-        if unknown:
-            raise ValueError(f"tally of an unknown revision {sorted(unknown)[0]!r}, known: {', '.join(self.revisions)}")
+        for revision in given:
+            if revision not in self.revisions:
+                known = ", ".join(self.revisions)
+                raise ValueError(f"tally of an unknown revision {checks.shown(revision)}, known: {known}")
         checked = {}
         for revision, collection in self.revisions.items():
             if revision in given:
-                counts = arrays.counts("tally", given[revision], collection.randomizer.tally_length)
+                counts = collection.randomizer.check_tally(given[revision])
                 if collection.randomizer.reports(counts) > 0:
                     checked[revision] = counts
         return checked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ Scale = Literal["linear", "log"]
 def buckets_of(units: FloatArray, buckets: int) -> IntArray:
     """The index of the equal bucket of [0, 1] that holds each point; 1 itself belongs to the last."""
     index = (units * buckets).astype(np.int64)
-    return np.minimum(index, buckets - 1, out=index)
+    return np.clip(index, 0, buckets - 1, out=index)
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,23 @@ class Domain:
     integer: bool = False
     unit: str = ""
 
-    @property
+    @cached_property
     def start(self) -> float:
+        """Where the unit interval begins."""
         return self.low - 0.5 if self.integer else self.low
 
-    @property
+    @cached_property
     def length(self) -> float:
         return self.high - self.low + (1.0 if self.integer else 0.0)
+
+    @cached_property
+    def _log_length(self) -> float:
+        return math.log(self.high) - math.log(self.low)
 
     def to_unit(self, values: FloatArray) -> FloatArray:
         points = np.clip(values, self.low, self.high)
         if self.scale == "log":
-            return np.clip(np.log(points / self.low) / math.log(self.high / self.low), 0.0, 1.0)
+            return np.clip((np.log(points) - math.log(self.low)) / self._log_length, 0.0, 1.0)
         if self.integer:
             np.rint(points, out=points)
         points -= self.start
@@ -60,16 +66,27 @@ class Domain:
     def from_unit(self, units: npt.ArrayLike) -> FloatArray:
         points = np.asarray(units, dtype=np.float64)
         if self.scale == "log":
-            return self.low * np.exp(points * math.log(self.high / self.low))
+            return np.clip(self.low * np.exp(points * self._log_length), self.low, self.high)
         return self.start + points * self.length
 
     def moments(self, unit_edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and mean square, in the domain's units, of values spread evenly over parts of the unit interval."""
-        edges = self.from_unit(unit_edges)
-        low, high = edges[:-1], edges[1:]
+        """Mean, as an offset from `start`, and variance of values spread evenly over parts of the unit interval.
+
+        Offsets and variances, not values and squares: far from zero those would cancel.
+        """
         if self.scale == "log":
-            ratio = np.log(high / low)
-            return (high - low) / ratio, (high - low) * (high + low) / (2 * ratio)
-        centre, width = (low + high) / 2, high - low
-        within = (width**2 - 1) / 12 if self.integer else width**2 / 12
-        return centre, centre**2 + within
+            return self._log_moments(unit_edges)
+        width = np.diff(unit_edges) * self.length
+        centre = (unit_edges[1:] + unit_edges[:-1]) / 2 * self.length
+        # m whole numbers next to one another vary by (m² - 1)/12.
+        return centre, np.maximum(width**2 - 1, 0.0) / 12 if self.integer else width**2 / 12
+
+    def _log_moments(self, unit_edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of v = low·e^(start + r·t), t uniform: mean a(e^r - 1)/r, mean square a²(e^2r - 1)/2r."""
+        r = np.diff(unit_edges) * self._log_length
+        before = unit_edges[:-1] * self._log_length
+        growth = np.expm1(r) / r
+        mean = self.low * (np.expm1(before) + np.exp(before) * (growth - 1))
+        # The difference of the two cancels where the part is short; its series begins with growth²·r²/12.
+        spread = np.where(r < 1e-3, growth**2 * r**2 / 12, np.expm1(2 * r) / (2 * r) - growth**2)
+        return mean, (self.low * np.exp(before)) ** 2 * spread

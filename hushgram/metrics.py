@@ -64,4 +64,6 @@ def _moments(distribution: npt.ArrayLike) -> tuple[float, float]:
 def _quantiles(distribution: npt.ArrayLike, shares: tuple[float, ...]) -> list[float]:
     """The end of the last bucket up to which at most a share of the mass lies (section 3.2)."""
     cumulative = np.cumsum(np.asarray(distribution, dtype=np.float64))
-    return [float(np.flatnonzero(np.append(True, cumulative <= share))[-1] / cumulative.size) for share in shares]
+    return [
+        float(np.flatnonzero(np.append(True, cumulative <= share + 1e-12))[-1] / cumulative.size) for share in shares
+    ]

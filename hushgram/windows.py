@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hushgram import checks
 from hushgram.checks import CollectionError, hint, refuse
 
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 LONGEST = 3650 * UNITS["d"]
+MOST_SLICES = 10_000
 
 
 def parse_duration(name: str, text: object) -> int:
@@ -19,8 +21,8 @@ def parse_duration(name: str, text: object) -> int:
     >>> parse_duration("size", "1h")
     3600000
     """
-    match = re.fullmatch(r"(\d{1,9})\s*(ms|s|m|h|d|w)", text) if isinstance(text, str) else None
-    if match is None or not 0 <= int(match[1]) * UNITS[match[2]] <= LONGEST:
+    match = re.fullmatch(r"([0-9]{1,12})\s*(ms|s|m|h|d|w)", text) if isinstance(text, str) else None
+    if match is None or int(match[1]) * UNITS[match[2]] > LONGEST:
         refuse(name, text, "a whole number with a unit, such as 500ms, 30s, 2m, 1h, 1d, 1w; ten years at most")
     return int(match[1]) * UNITS[match[2]]
 
@@ -36,19 +38,18 @@ class Windows:
     early: int | None = 60_000
 
     def __post_init__(self) -> None:
-        for name in ("size", "every", "early"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise CollectionError(f"windows.{name}: got {value} ms, allowed: more than zero")
+        for name, least in (("size", 1), ("every", 1), ("max_delay", 0), ("max_age", 0), ("early", 1)):
+            if name != "early" or self.early is not None:
+                checks.whole(f"windows.{name} in milliseconds", getattr(self, name), least, LONGEST)
         if self.every > self.size:
             raise CollectionError(
                 f"windows.every: got {self.every} ms, allowed: at most windows.size ({self.size} ms), "
                 "or reports between two windows would be lost"
             )
-        if self.size // self.slice > 10_000:
+        if self.size // self.slice > MOST_SLICES:
             raise CollectionError(
                 f"windows.every: got {self.every} ms for windows of {self.size} ms, "
-                f"which makes slices of {self.slice} ms; allowed: at most 10000 slices in a window"
+                f"which makes slices of {self.slice} ms; allowed: at most {MOST_SLICES} slices in a window"
             )
 
     @property
@@ -64,7 +65,9 @@ class Windows:
         names = ("size", "every", "max_delay", "max_age", "early")
         for key in given:
             if key not in names:
-                raise CollectionError(f"windows.{key}: unknown, allowed: {', '.join(names)}{hint(key, names)}")
+                raise CollectionError(
+                    f"windows.{checks.key(key)}: unknown, allowed: {', '.join(names)}{hint(key, names)}"
+                )
         times = {
             key: None if key == "early" and value is None else parse_duration(f"windows.{key}", value)
             for key, value in given.items()

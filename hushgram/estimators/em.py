@@ -14,13 +14,13 @@ from typing import Literal
 import numpy as np
 
 from hushgram.arrays import BoolArray, FloatArray, IntArray
-from hushgram.mechanisms.base import Transition
+from hushgram.mechanisms.base import Transition, chunks
 
 Stopping = Literal["paper", "converged"]
 
 MAX_ITERATIONS = 10_000
-WINDOWS_AT_ONCE = 32
-"""More would leave the cache and lose what batching gains."""
+NUMBERS_AT_ONCE = 1 << 15
+"""Windows are solved in blocks of so many probabilities: larger ones would leave the cache, and the gain with it."""
 CDF_TOLERANCE = 1e-7
 """`converged` stops when one more step would move no point of the distribution function by more than this."""
 
@@ -54,6 +54,10 @@ def smooth(x: FloatArray, strength: float) -> FloatArray:
     return x
 
 
+def windows_at_once(buckets: int) -> int:
+    return max(1, min(64, NUMBERS_AT_ONCE // buckets))
+
+
 def paper_tolerance(epsilon: float, smoothing: float) -> float:
     """τ of the stopping rule |L(t+1) - L(t)| < τ: 10⁻³ with smoothing, 10⁻³·e^ε without (section 6.1)."""
     return 1e-3 if smoothing else 1e-3 * math.exp(epsilon)
@@ -73,8 +77,7 @@ def maximize(
     x = np.full((count, buckets), 1 / buckets) if start is None else start.copy()
     iterations = np.zeros(count, dtype=np.int64)
     converged = np.zeros(count, dtype=bool)
-    for first in range(0, count, WINDOWS_AT_ONCE):
-        block = slice(first, min(first + WINDOWS_AT_ONCE, count))
+    for block in chunks(count, windows_at_once(buckets)):
         step = _Step([Part(part.mechanism, part.counts[block]) for part in parts], smoothing)
         if stopping == "paper":
             solved = _iterate(step, x[block], tolerance, max_iterations)
@@ -184,8 +187,9 @@ def _extrapolate(x: FloatArray, r: FloatArray, change: FloatArray) -> FloatArray
     alpha = np.minimum(alpha, -1.0)[:, None]
     for _ in range(60):
         ahead = x - 2 * alpha * r + alpha**2 * v
-        outside = ahead.min(axis=1, keepdims=True) <= 0
+        outside = ahead.min(axis=1, keepdims=True) < 0
         if not outside.any():
-            return ahead / ahead.sum(axis=1, keepdims=True)
+            break
         alpha = np.where(outside, (alpha - 1) / 2, alpha)
-    return x + r + change
+    ahead = np.where(outside, x + r + change, ahead)
+    return ahead / ahead.sum(axis=1, keepdims=True)

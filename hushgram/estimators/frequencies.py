@@ -13,65 +13,80 @@ from hushgram.estimators.simplex import project_onto_simplex
 from hushgram.estimators.solution import Method, Solution, Uncertainty, Window, part_bounds
 from hushgram.mechanisms.base import FrequencyOracle
 
+Observed = Sequence[tuple[FrequencyOracle, IntArray]]
+
 
 @dataclass(frozen=True)
 class Frequencies:
-    """An unbiased estimate of the frequency of each value.
+    """An unbiased estimate of the frequency of each value, with covariance diag(diagonal) - Σ uuᵀ over `directions`.
 
-    `precision` is one over the variance at a value that nobody has. The covariance is diag(variances) - shared·ffᵀ off
-    the diagonal, where f is the estimate made a distribution.
+    `precision` is one over the variance at a value that nobody has.
     """
 
     estimate: FloatArray
     precision: float
-    variances: FloatArray
-    shared: float
+    diagonal: FloatArray
+    directions: FloatArray
 
-    def covariance(self) -> FloatArray:
-        f = project_onto_simplex(self.estimate)
-        matrix = -self.shared * np.outer(f, f)
-        np.fill_diagonal(matrix, self.variances)
-        return matrix
+    def lifted(self, lift: FloatArray, groups: int) -> FloatArray:
+        """The covariance of lift @ (the estimate summed over `groups` equal runs of values)."""
+        spread = self.diagonal.reshape(groups, -1).sum(axis=1)
+        common = self.directions.reshape(-1, groups, self.diagonal.size // groups).sum(axis=2) @ lift.T
+        return (lift * spread) @ lift.T - common.T @ common
 
 
-def combine(observed: Sequence[tuple[FrequencyOracle, IntArray]]) -> Frequencies:
+def combine(observed: Observed) -> Frequencies:
     """One estimate from all oracles, each weighted by its precision; without a report it is zero, at precision zero."""
     size = observed[0][0].buckets
-    reports = np.array([oracle.reports(tally) for oracle, tally in observed], dtype=np.float64)
-    precisions = reports / [oracle.noise for oracle, _ in observed]
-    if not reports.any():
-        return Frequencies(np.zeros(size), 0.0, np.full(size, observed[0][0].noise), 0.0)
+    seen = [(oracle, tally, oracle.reports(tally)) for oracle, tally in observed if oracle.reports(tally)]
+    if not seen:
+        return Frequencies(np.zeros(size), 0.0, np.full(size, observed[0][0].noise), np.zeros((0, size)))
+    precisions = np.array([reports / oracle.noise for oracle, _, reports in seen])
     shares = precisions / precisions.sum()
-    estimate = sum(share * oracle.frequencies(tally) for share, (oracle, tally) in zip(shares, observed, strict=True))
+    estimate = np.zeros(size)
+    for share, (oracle, tally, _) in zip(shares, seen, strict=True):
+        estimate += share * oracle.frequencies(tally)
     likely = project_onto_simplex(estimate)
-    weights = np.divide(shares**2, reports, out=np.zeros_like(shares), where=reports > 0)
-    variances = sum(weight * oracle.variances(likely) for weight, (oracle, _) in zip(weights, observed, strict=True))
-    return Frequencies(estimate, float(precisions.sum()), variances, float(weights.sum()))
+    diagonal, directions = np.zeros(size), []
+    for share, (oracle, _, reports) in zip(shares, seen, strict=True):
+        own, direction = oracle.covariance(likely)
+        diagonal += share**2 / reports * own
+        directions.append(share / np.sqrt(reports) * direction)
+    return Frequencies(estimate, float(precisions.sum()), diagonal, np.stack(directions))
 
 
 def norm_sub(window: Window, method: Method) -> Solution:
-    """Frequencies of bins, projected onto the simplex and spread evenly over the buckets (paper, section 4.1).
-
-    The covariance is that of the frequencies before the projection, which only brings them nearer: it is conservative.
-    """
-    observed = _oracles(window)
-    bins = combine(observed)
-    projected = project_onto_simplex(bins.estimate)
-    edges = np.linspace(0, 1, projected.size + 1)
-    distribution = np.interp(
-        np.linspace(0, 1, method.buckets + 1), edges, np.concatenate([[0.0], np.cumsum(projected)])
-    )
-
-    def uncertainty() -> Uncertainty:
-        bounds = part_bounds(projected.size)
-        covariance = np.add.reduceat(np.add.reduceat(bins.covariance(), bounds[:-1], axis=0), bounds[:-1], axis=1)
-        return Uncertainty(edges[bounds], np.add.reduceat(bins.estimate, bounds[:-1]), covariance)
-
-    def fit() -> float | None:
-        return pearson([(oracle.forward(projected), tally) for oracle, tally in observed])
-
-    return Solution(probabilities=np.diff(distribution), uncertainty=uncertainty, fit=fit)
+    """Frequencies of bins, projected onto the simplex and spread evenly over the buckets (paper, section 4.1)."""
+    bins = _Bins([(mechanism, tally) for mechanism, tally in window if isinstance(mechanism, FrequencyOracle)])
+    edges = np.linspace(0, 1, bins.projected.size + 1)
+    curve = np.concatenate([[0.0], np.cumsum(bins.projected)])
+    distribution = np.interp(np.linspace(0, 1, method.buckets + 1), edges, curve)
+    return Solution(probabilities=np.diff(distribution), uncertainty=bins.uncertainty, fit=bins.fit)
 
 
-def _oracles(window: Window) -> list[tuple[FrequencyOracle, IntArray]]:
-    return [(mechanism, tally) for mechanism, tally in window if isinstance(mechanism, FrequencyOracle)]
+class _Bins:
+    """The frequencies of a window's bins."""
+
+    def __init__(self, observed: Observed) -> None:
+        self.observed = observed
+        self.frequencies = combine(observed)
+        self.projected = project_onto_simplex(self.frequencies.estimate)
+
+    def uncertainty(self) -> Uncertainty:
+        """Of the frequencies moved evenly so that they sum to 1, before what is negative is cut off: conservative."""
+        size, bounds = self.projected.size, part_bounds(self.projected.size)
+        sizes = np.diff(bounds)
+        centre = self.frequencies.estimate + (1 - self.frequencies.estimate.sum()) / size
+        # G(I - 11ᵀ/k), where G sums the bins of each part: C comes in only as its diagonal and its directions.
+        diagonal, directions = self.frequencies.diagonal, self.frequencies.directions
+        own = np.add.reduceat(diagonal, bounds[:-1])
+        mixed = np.outer(own, sizes) / size
+        covariance = np.diag(own) - mixed - mixed.T + diagonal.sum() * np.outer(sizes, sizes) / size**2
+        common = np.add.reduceat(directions, bounds[:-1], axis=1) - np.outer(directions.sum(axis=1), sizes) / size
+        parts = np.add.reduceat(centre, bounds[:-1])
+        return Uncertainty(bounds / size, parts, covariance - common.T @ common)
+
+    def fit(self) -> float | None:
+        if any(oracle.tally_length != oracle.cells for oracle, _ in self.observed):
+            return None  # a tally of support is no histogram of cells
+        return pearson([(oracle.forward(self.projected), tally) for oracle, tally in self.observed])

@@ -31,26 +31,31 @@ class _Differences:
 
 def haar(window: Window, method: Method) -> Solution:
     """Every height's differences, averaged over the window's mechanisms by precision; buckets may be negative."""
-    responses = [
-        (mechanism, mechanism.split(tally)) for mechanism, tally in window if isinstance(mechanism, HaarResponse)
-    ]
-    buckets, height = responses[0][0].buckets, responses[0][0].height
-    heights = [_observe([(response, split[level]) for response, split in responses]) for level in range(height)]
-    leaves = leaves_from_differences([level.values for level in heights])
+    observed = _Observed([(mechanism, tally) for mechanism, tally in window if isinstance(mechanism, HaarResponse)])
+    return Solution(probabilities=observed.leaves, uncertainty=observed.uncertainty)
 
-    def uncertainty() -> Uncertainty:
-        parts = min(buckets, PARTS_LIMIT)
+
+class _Observed:
+    """The differences at every height of a window's tree, and the leaves that follow from them."""
+
+    def __init__(self, responses: Sequence[tuple[HaarResponse, IntArray]]) -> None:
+        splits = [(response, response.split(tally)) for response, tally in responses]
+        self.heights = [
+            _observe([(response, split[height]) for response, split in splits]) for height in range(splits[0][0].height)
+        ]
+        self.leaves = leaves_from_differences([height.values for height in self.heights])
+
+    def uncertainty(self) -> Uncertainty:
+        parts = min(self.leaves.size, PARTS_LIMIT)
         covariance = np.zeros((parts, parts))
-        for level in heights:
-            span = parts // level.values.size
+        for height in self.heights:
+            span = parts // height.values.size
             if span < 2:
                 continue  # within a part, what one half gains the other loses
-            wave = np.kron(np.eye(level.values.size), np.repeat([1.0, -1.0], span // 2)[:, None]) / span
-            common = wave @ np.clip(level.values, -1, 1)
-            covariance += (wave @ wave.T) / level.information - level.shared * np.outer(common, common)
-        return Uncertainty(np.linspace(0, 1, parts + 1), leaves.reshape(parts, -1).sum(axis=1), covariance)
-
-    return Solution(probabilities=leaves, uncertainty=uncertainty)
+            wave = np.kron(np.eye(height.values.size), np.repeat([1.0, -1.0], span // 2)[:, None]) / span
+            common = wave @ np.clip(height.values, -1, 1)
+            covariance += (wave @ wave.T) / height.information - height.shared * np.outer(common, common)
+        return Uncertainty(np.linspace(0, 1, parts + 1), self.leaves.reshape(parts, -1).sum(axis=1), covariance)
 
 
 def _observe(observed: Sequence[tuple[HaarResponse, IntArray]]) -> _Differences:

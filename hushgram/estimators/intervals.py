@@ -11,19 +11,23 @@ import numpy as np
 from hushgram.arrays import FloatArray, IntArray
 from hushgram.estimators.em import Part, maximize, smooth
 from hushgram.estimators.solution import Uncertainty, part_bounds
-from hushgram.mechanisms.base import Transition
+from hushgram.mechanisms.base import Transition, chunks
 
 LIGHT_SMOOTHING = 0.1
 """Intervals are centred on a fit smoothed this little: its bias is small against its noise."""
 
 
-def sandwich(parts: Sequence[Part]) -> list[Uncertainty]:
-    """The law of the error of a lightly smoothed EMS fit, for each window.
+BIAS_REACH = 0.05
+"""How far along the domain, as a share of it, the allowance for the bias of smoothing is carried."""
+CELLS_PER_PART = 8
+"""Neighbouring cells are pooled to so many for each part before noise is computed: finer ones only add cost."""
 
-    The difference to the fit with full smoothing enters as one more direction of error: it tells how far smoothing
-    moves the answer, which the noise of the reports does not know. A fit to few reports sits at the edge of what is
-    possible and looks surer than it is, so its law gives way to that of a uniform distribution until the reports
-    outweigh it.
+
+def sandwich(parts: Sequence[Part]) -> list[Uncertainty]:
+    """The law of the error of a lightly smoothed EMS fit, for each window: its noise, and an allowance for its bias.
+
+    A fit to few reports sits at the edge of what is possible and looks surer than it is, so the law of its noise gives
+    way to that of a uniform distribution until the reports outweigh it.
     """
     coarse = tuple(Coarsened(part.mechanism) for part in parts)
     fits = [Part(transition, part.counts) for transition, part in zip(coarse, parts, strict=True)]
@@ -36,9 +40,22 @@ def sandwich(parts: Sequence[Part]) -> list[Uncertainty]:
         shares = tuple((reports / reports.sum()).tolist())
         outweighed = 1 / (1 + reports @ worths)
         noise = (1 - outweighed) * _noise(coarse, shares, light) + outweighed * _uniform_noise(coarse, shares)
-        covariance = noise / reports.sum() + np.outer(light - full, light - full)
-        laws.append(Uncertainty(edges, light, covariance))
+        laws.append(Uncertainty(edges, light, noise / reports.sum() + _bias(light - full)))
     return laws
+
+
+def _bias(moved: FloatArray) -> FloatArray:
+    """The covariance that stands for the bias of smoothing, from what more smoothing moved.
+
+    The difference of the two distribution functions is taken as one standard deviation of error. Where it happens to
+    cross zero the bias need not, so the average is taken over that curve and its shifts to either side; what leaves at
+    one end comes in at the other, so that the mean's share of it stays.
+    """
+    curve = np.cumsum(moved)[:-1]
+    reach = round(BIAS_REACH * moved.size)
+    shifts = sorted({-reach, -(reach // 2), 0, reach // 2, reach})
+    directions = np.stack([np.diff(np.roll(curve, shift), prepend=0.0, append=0.0) for shift in shifts])
+    return directions.T @ directions / len(shifts)
 
 
 @dataclass(frozen=True)
@@ -66,14 +83,14 @@ class Coarsened(Transition):
 def _noise(coarse: Sequence[Coarsened], shares: Sequence[float], x: FloatArray) -> FloatArray:
     """The number of reports times the covariance that their noise causes in the fit, at the distribution `x`.
 
-    At the fixed point x = G(x, f) of the EMS map, f the shares of the cells, a change of f moves x by (I - ∂G/∂x)⁻¹
-    ∂G/∂f, and f varies as a multinomial. With B = diag(x)·Mᵀ·diag(1/Mx)·M and smoothing S, ∂G/∂x = S(I - B), and ∂G/∂f
-    passes on the covariance S(B·diag(x) - xxᵀ)Sᵀ.
+    At the fixed point x = G(x, f) of the EMS map, f the shares of the cells, a change of f moves x by
+    (I - ∂G/∂x)⁻¹ ∂G/∂f, and f varies as a multinomial. With B = diag(x)·Mᵀ·diag(1/Mx)·M and smoothing S,
+    ∂G/∂x = S(I - B), and ∂G/∂f passes on the covariance S(B·diag(x) - xxᵀ)Sᵀ.
     """
     size = x.size
     returned = np.zeros((size, size))
     for transition, share in zip(coarse, shares, strict=True):
-        matrix = _matrix(transition)
+        matrix = _pooled_matrix(transition)
         returned += share * (x[:, None] * (matrix.T @ (matrix / (matrix @ x)[:, None])))
     smoothing = smooth(np.eye(size), LIGHT_SMOOTHING)
     passed_on = smoothing @ (returned * x - np.outer(x, x)) @ smoothing.T
@@ -88,11 +105,15 @@ def _uniform_noise(coarse: tuple[Coarsened, ...], shares: tuple[float, ...]) -> 
 
 
 @lru_cache(maxsize=16)
-def _matrix(transition: Coarsened) -> FloatArray:
-    return transition.matrix()
+def _pooled_matrix(transition: Coarsened) -> FloatArray:
+    """M with its rows pooled, a few columns at a time: the whole of it may be large."""
+    parts = np.eye(transition.buckets)
+    cells = transition.forward(parts[0]).size
+    starts = np.unique(np.linspace(0, cells, min(cells, CELLS_PER_PART * transition.buckets) + 1).astype(np.int64)[:-1])
+    columns = [np.add.reduceat(transition.forward(parts[part]), starts, axis=-1) for part in chunks(len(parts), 16)]
+    return np.concatenate(columns).T
 
 
-@lru_cache(maxsize=256)
 def worth(transition: Transition) -> float:
     """How much a report tells of the mean, as a share of what the value itself would tell, when values are uniform.
 

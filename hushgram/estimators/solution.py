@@ -40,6 +40,10 @@ class Uncertainty:
     covariance: FloatArray
 
 
+def _unknown() -> None:
+    """Not a lambda: solutions travel between processes."""
+
+
 @dataclass(frozen=True)
 class Solution:
     """`probabilities` over the buckets, or `mean` alone as (value, standard error) on the unit interval.
@@ -51,8 +55,8 @@ class Solution:
     converged: bool = True
     probabilities: FloatArray | None = None
     mean: tuple[float, float] | None = None
-    uncertainty: Callable[[], Uncertainty | None] = lambda: None
-    fit: Callable[[], float | None] = lambda: None
+    uncertainty: Callable[[], Uncertainty | None] = _unknown
+    fit: Callable[[], float | None] = _unknown
 
 
 def part_bounds(buckets: int) -> IntArray:

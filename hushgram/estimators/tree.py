@@ -147,7 +147,7 @@ def hh(window: Window, method: Method) -> Solution:
     """Least squares alone: unbiased, but single buckets may be negative; meant for range queries."""
     observed = _Observed(window, method)
     leaves = consistent(observed.tree, observed.weights)[-1]
-    return Solution(probabilities=leaves, uncertainty=observed.uncertainty)
+    return Solution(probabilities=leaves, uncertainty=observed.uncertainty, fit=observed.fit)
 
 
 def hh_admm(window: Window, method: Method) -> Solution:
@@ -157,16 +157,7 @@ def hh_admm(window: Window, method: Method) -> Solution:
         leaves, iterations, converged = nonnegative(observed.tree, observed.weights), 1, True
     else:
         leaves, iterations, converged = admm(observed.tree, observed.weights)
-
-    def fit() -> float | None:
-        cells: list[tuple[FloatArray | None, IntArray]] = []
-        for hierarchy, tally in observed.hierarchies:
-            for oracle, counts in zip(hierarchy.oracles, hierarchy.split(tally), strict=True):
-                if counts.any():
-                    cells.append((oracle.forward(leaves.reshape(oracle.buckets, -1).sum(axis=1)), counts))
-        return pearson(cells)
-
-    return Solution(iterations, converged, leaves, uncertainty=observed.uncertainty, fit=fit)
+    return Solution(iterations, converged, leaves, uncertainty=observed.uncertainty, fit=observed.fit)
 
 
 class _Observed:
@@ -185,6 +176,16 @@ class _Observed:
         self.tree = [np.ones(1), *(level.estimate for level in self.levels)]
         self.weights = np.concatenate([[np.inf], np.maximum(weights, LEAST_WEIGHT)])
 
+    def fit(self) -> float | None:
+        """Of the nearest tree that could be: the reports of each level against what their oracle would report."""
+        leaves = nonnegative(self.tree, self.weights)
+        cells: list[tuple[FloatArray, IntArray]] = []
+        for hierarchy, tally in self.hierarchies:
+            for oracle, counts in zip(hierarchy.oracles, hierarchy.split(tally), strict=True):
+                if counts.any():
+                    cells.append((oracle.forward(leaves.reshape(oracle.buckets, -1).sum(axis=1)), counts))
+        return pearson(cells)
+
     def uncertainty(self) -> Uncertainty:
         """Of the fit before it is made non-negative: linear in the frequencies, hence with a covariance in closed form.
 
@@ -198,10 +199,7 @@ class _Observed:
         reach = np.cumsum((self.weights[1:] * below[1:])[::-1])[::-1]
         covariance = np.zeros((parts, parts))
         for k, level in enumerate(self.levels, start=1):
-            likely = project_onto_simplex(level.estimate)
-            # Nodes deeper than the parts act through their part alone.
-            nodes = min(likely.size, parts)
-            spread = (level.variances + level.shared * likely**2).reshape(nodes, -1).sum(axis=1)
+            nodes = min(level.estimate.size, parts)  # nodes deeper than the parts act through their part alone
             lift = np.zeros((parts, nodes))
             for contrast in range(1, min(k, depth) + 1):
                 scale = self.weights[k] / reach[contrast - 1] * (leaves / parts) * below[k]
@@ -209,8 +207,7 @@ class _Observed:
                     _same_block(parts, nodes, beta**contrast) / below[contrast]
                     - _same_block(parts, nodes, beta ** (contrast - 1)) / below[contrast - 1]
                 )
-            common = lift @ likely.reshape(nodes, -1).sum(axis=1)
-            covariance += (lift * spread) @ lift.T - level.shared * np.outer(common, common)
+            covariance += level.lifted(lift, nodes)
         centre = consistent(self.tree, self.weights)[depth]
         return Uncertainty(np.linspace(0, 1, parts + 1), centre, covariance)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from hushgram.arrays import FloatArray
-from hushgram.estimators.em import WINDOWS_AT_ONCE, Part, maximize, paper_tolerance
+from hushgram.estimators.em import Part, maximize, paper_tolerance, windows_at_once
 from hushgram.estimators.fit import pearson
 from hushgram.estimators.intervals import sandwich
 from hushgram.estimators.solution import Method, Solution, Uncertainty, Window
-from hushgram.mechanisms.base import Transition
+from hushgram.mechanisms.base import Transition, chunks
 
 FIT_ITERATIONS = 200
 """EM steps from the estimate before the fit is tested: smoothing, and not the reports, may be what does not fit."""
@@ -29,9 +29,9 @@ def em(windows: Sequence[Window], method: Method) -> list[Solution]:
 def _solve(windows: Sequence[Window], method: Method, smoothing: float) -> list[Solution]:
     """All windows have the same mechanisms in the same order, and are rows of one problem."""
     solutions = []
-    for first in range(0, len(windows), WINDOWS_AT_ONCE):
-        parts = _parts(windows[first : first + WINDOWS_AT_ONCE])
-        tolerance = paper_tolerance(method.epsilon, smoothing)
+    tolerance = paper_tolerance(method.epsilon, smoothing)
+    for some in chunks(len(windows), windows_at_once(method.buckets)):
+        parts = _parts(windows[some])
         fitted = maximize(parts, smoothing=smoothing, stopping=method.stopping, tolerance=tolerance)
         block = _Block(parts, fitted.x)
         solutions += [
@@ -39,8 +39,8 @@ def _solve(windows: Sequence[Window], method: Method, smoothing: float) -> list[
                 int(fitted.iterations[row]),
                 bool(fitted.converged[row]),
                 fitted.x[row],
-                uncertainty=lambda block=block, row=row: block.laws[row],  # type: ignore[misc]
-                fit=lambda block=block, row=row: block.fits[row],  # type: ignore[misc]
+                uncertainty=partial(block.law, row),
+                fit=partial(block.fit, row),
             )
             for row in range(len(fitted.x))
         ]
@@ -61,12 +61,18 @@ class _Block:
     def __init__(self, parts: Sequence[Part], x: FloatArray) -> None:
         self.parts, self.x = parts, x
 
+    def law(self, row: int) -> Uncertainty:
+        return self._laws[row]
+
+    def fit(self, row: int) -> float | None:
+        return self._fits[row]
+
     @cached_property
-    def laws(self) -> list[Uncertainty]:
+    def _laws(self) -> list[Uncertainty]:
         return sandwich(self.parts)
 
     @cached_property
-    def fits(self) -> list[float | None]:
+    def _fits(self) -> list[float | None]:
         closer = maximize(self.parts, smoothing=0.0, tolerance=0.0, max_iterations=FIT_ITERATIONS, start=self.x).x
         cells = [part.mechanism.forward(closer) for part in self.parts]
         return [

@@ -79,9 +79,9 @@ MECHANISMS: dict[str, Kind] = {
         ("branching", "level_decay"),
     ),
     "haar": Kind(lambda o: HaarResponse(o.buckets, o.epsilon), ("haar",)),
-    "stochastic_rounding": Kind(lambda o: StochasticRounding(o.epsilon), ("mean",)),
+    "stochastic_rounding": Kind(lambda o: StochasticRounding(o.buckets, o.epsilon), ("mean",)),
     "piecewise": Kind(
-        lambda o: Piecewise(o.epsilon, _or(o.output_buckets, 1024)),
+        lambda o: Piecewise(o.buckets, o.epsilon, _or(o.output_buckets, 1024)),
         ("mean",),
         ("output_buckets",),
     ),

@@ -30,7 +30,7 @@ class Mechanism(ABC):
 
     epsilon: float
     buckets: int
-    """The number of equal parts of [0, 1] that the reports tell apart."""
+    """The number of equal parts of [0, 1] that the reports are read by."""
 
     @property
     @abstractmethod
@@ -49,6 +49,10 @@ class Mechanism(ABC):
     @abstractmethod
     def perturb_many(self, positions: IntArray, rng: np.random.Generator) -> IntArray:
         """The same law for an array of positions, by a seeded generator: for simulation, never for a device."""
+
+    @abstractmethod
+    def forward(self, x: FloatArray) -> FloatArray:
+        """The probability of each cell when values are distributed as `x` over the buckets, evenly within each."""
 
     @abstractmethod
     def parameters(self) -> dict[str, object]:
@@ -74,6 +78,10 @@ class Mechanism(ABC):
         for part in chunks(checked.size, max(CHUNK, 4 * self.cells)):
             total += np.bincount(checked[part], minlength=self.cells)
         return total
+
+    def check_tally(self, tally: npt.ArrayLike) -> IntArray:
+        """A tally from outside, as one that could have come from `tally`."""
+        return arrays.counts("tally", tally, self.tally_length)
 
     def reports(self, tally: IntArray) -> int:
         """The number of reports behind a tally."""
@@ -121,10 +129,6 @@ class FrequencyOracle(Mechanism):
     def support(self, tally: IntArray) -> IntArray:
         """C(v): how many reports support each value."""
 
-    def forward(self, x: FloatArray) -> FloatArray | None:
-        """The probability of each cell when values are distributed as `x`; None where cells are too many to list."""
-        return None
-
     @property
     def noise(self) -> float:
         """n times the variance of the estimated frequency of a value that nobody has."""
@@ -139,12 +143,12 @@ class FrequencyOracle(Mechanism):
         p, q = self.support_probabilities
         return (self.support(tally) / reports - q) / (p - q)
 
-    def variances(self, x: FloatArray) -> FloatArray:
-        """n times the variance of each estimated frequency when values are distributed as `x`, sampling included.
+    def covariance(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(D, u): n times the covariance of the frequencies is diag(D) - uuᵀ when values are distributed as `x`.
 
-        Two frequencies covary as in the sample itself, by -x_v·x_w / n: given its value, a report supports other
-        values independently.
+        Of hashing: given its value, a report supports other values independently, so that two frequencies covary as in
+        the sample itself, by -x_v·x_w.
         """
         p, q = self.support_probabilities
         supported = q + (p - q) * x
-        return supported * (1 - supported) / (p - q) ** 2
+        return supported * (1 - supported) / (p - q) ** 2 + x**2, x

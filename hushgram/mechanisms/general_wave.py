@@ -19,6 +19,8 @@ from hushgram.mechanisms.base import Mechanism, Transition
 from hushgram.mechanisms.wave import best_bandwidth
 
 GRID_STEPS = 1 << 24
+DENSE_LIMIT = 1 << 22
+"""The most entries a trapezoid's dense matrix may have; the Square Waves need none."""
 
 
 class Grid(NamedTuple):
@@ -70,6 +72,11 @@ class GeneralWave(Mechanism, Transition):
     @cached_property
     def law(self) -> Law:
         grid = self.grid
+        if grid.ramp > 1 and self.buckets * self.cells > DENSE_LIMIT:
+            raise ValueError(
+                f"a wave with sloping sides needs a matrix of {self.buckets} buckets × {self.cells} output buckets, "
+                f"allowed: at most {DENSE_LIMIT} entries"
+            )
         return Law.of(self.epsilon, grid.plateau, self.cells * grid.cell - grid.plateau, self.bits)
 
     @property
@@ -115,7 +122,7 @@ class GeneralWave(Mechanism, Transition):
         return self._transition.backward(y)
 
     def parameters(self) -> dict[str, object]:
-        return {"buckets": self.buckets, "cells": self.cells, "ratio": self.ratio, **self.grid._asdict()}
+        return {"buckets": self.buckets, "cells": self.cells, "ratio": float(self.ratio), **self.grid._asdict()}
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,8 @@ class RunningSum(Transition):
 
 @dataclass(frozen=True)
 class Dense(Transition):
+    """M as it is, applied row by row: a product of two matrices would round a row by what stands beside it."""
+
     values: FloatArray
 
     @property
@@ -154,10 +163,10 @@ class Dense(Transition):
         return int(self.values.shape[1])
 
     def forward(self, x: FloatArray) -> FloatArray:
-        return x @ self.values.T
+        return np.stack([self.values @ row for row in np.atleast_2d(x)]).reshape(*x.shape[:-1], -1)
 
     def backward(self, y: FloatArray) -> FloatArray:
-        return y @ self.values
+        return np.stack([row @ self.values for row in np.atleast_2d(y)]).reshape(*y.shape[:-1], -1)
 
 
 def _square_steps(buckets: int, cells: int, grid: Grid, gap: float) -> sparse.csr_array:

@@ -67,7 +67,10 @@ class LocalHashing(FrequencyOracle):
     def g(self) -> int:
         g = best_prime(self.buckets, self.epsilon) if self.symbols is None else self.symbols
         if g is None or g ** (digits_needed(self.buckets, g) + 1) > TABLE_LIMIT:
-            raise ValueError(f"hashing {self.buckets} values needs a table of more than {TABLE_LIMIT} cells")
+            raise ValueError(
+                f"hashing {self.buckets} values to {g or 2} symbols needs a table of more than {TABLE_LIMIT} cells, "
+                "which is the limit: leave symbols out, or take fewer values"
+            )
         return g
 
     @cached_property
@@ -240,6 +243,15 @@ class SeededHashing(FrequencyOracle):
 
     def support(self, tally: IntArray) -> IntArray:
         return tally[:-1]
+
+    def check_tally(self, tally: npt.ArrayLike) -> IntArray:
+        checked = super().check_tally(tally)
+        if int(checked.max()) > checked[-1]:
+            raise ValueError(f"tally must not support a value more often than there are reports ({checked[-1]})")
+        return checked
+
+    def forward(self, x: FloatArray) -> FloatArray:
+        raise ValueError(f"{self.cells} cells are too many to list")
 
     def parameters(self) -> dict[str, object]:
         return {"buckets": self.buckets, "symbols": self.g}

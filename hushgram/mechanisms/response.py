@@ -41,6 +41,11 @@ class RandomizedResponse(FrequencyOracle):
     def support(self, tally: IntArray) -> IntArray:
         return tally
 
+    def covariance(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A report supports exactly one value: the counts are a multinomial."""
+        supported = self.law.q + self.law.gap * x
+        return supported / self.law.gap**2, supported / self.law.gap
+
     def forward(self, x: FloatArray) -> FloatArray:
         return self.law.gap * x + self.law.q * x.sum(axis=-1, keepdims=True)
 

@@ -1,5 +1,7 @@
 """An estimate read in the units of its collection, its intervals, and its behaviour when there is little to read."""
 
+import math
+import pickle
 import warnings
 
 import numpy as np
@@ -66,6 +68,60 @@ def test_whole_numbers_are_read_as_whole_numbers(x):
         assert e.quantile(q) == least
 
 
+def test_every_whole_number_is_its_own_quantile():
+    e = _estimate(np.random.default_rng(1).dirichlet(np.ones(1000)), low=0, high=999, integer=True)
+    assert [e.quantile(e.cdf(number)) for number in range(1000)] == list(range(1000))
+
+
+@pytest.mark.parametrize("integer", [False, True])
+def test_infinity_is_beyond_either_end(integer):
+    e = _estimate(np.full(16, 1 / 16), low=0, high=15, integer=integer)
+    assert (e.cdf(-math.inf), e.cdf(math.inf), e.probability(-math.inf, math.inf)) == (0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        {"low": 1e9, "high": 1e9 + 60},
+        {"low": -1e149, "high": 1e149},
+        {"low": 1e-149, "high": 1e149, "scale": "log"},
+        {"low": 1.0, "high": 1.002, "scale": "log"},
+        {"low": 1e12, "high": 1.01e12, "scale": "log"},
+    ],
+    ids=str,
+)
+def test_extreme_domains_are_read_without_loss(domain):
+    c = Collection(name="c", epsilon=2.0, buckets=64, **domain)
+    units = np.random.default_rng(1).beta(5, 2, 20_000)
+    values = c.domain.from_unit(units)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        e = c.estimate(c.tally(c.simulate(values, seed=1)))
+        log = domain.get("scale") == "log"
+        offsets = np.sort(np.log(values) if log else values)
+        quantile = math.log(e.quantile(0.5)) if log else e.quantile(0.5)
+        span = offsets[-1] - offsets[0]
+        assert abs(quantile - np.median(offsets)) < 0.05 * span
+        greatest = ((c.high - c.low) / 2) ** 2
+        assert 0 <= e.interval("variance")[0] <= e.interval("variance")[1] <= greatest
+        assert 0 < e.variance <= greatest
+        assert c.low <= e.interval("mean")[0] < e.interval("mean")[1] <= c.high
+        assert c.low <= e.mean <= c.high
+    # The bottom and the top of the domain are two ordinary values of the alphabet.
+    assert all(0 <= c.report(value) < c.randomizer.cells for value in (c.low, c.high, -1e308, 1e308))
+
+
+def test_an_estimate_travels_between_processes():
+    for mechanism, kind in MECHANISMS.items():
+        c = Collection(name="c", low=0, high=60, epsilon=1.0, buckets=16, mechanism=mechanism)
+        e = c.estimate(c.tally(c.simulate(np.linspace(1, 50, 2000), seed=1)))
+        there = pickle.loads(pickle.dumps(e))
+        assert there.interval("mean") == e.interval("mean")
+        assert there.fit == e.fit
+        assert pickle.loads(pickle.dumps(c)) == c
+        assert len({c, pickle.loads(pickle.dumps(c))}) == 1, kind
+
+
 def test_several_whole_numbers_in_a_bucket():
     e = _estimate([0.25, 0.75], low=0, high=7, integer=True)
     assert e.mean == pytest.approx(0.25 * 1.5 + 0.75 * 5.5)
@@ -97,6 +153,18 @@ def test_other_wrong_questions_are_named():
         e.probability(1, 0)
     with pytest.raises(ValueError, match="no interval of 'mode', allowed: mean"):
         e.interval("mode")
+    for wrong, message in [
+        (lambda: e.interval("cdf"), "an interval of cdf takes x, got \\(\\)"),
+        (lambda: e.interval("mean", 3), "an interval of mean takes no number, got \\(3,\\)"),
+        (lambda: e.interval("probability", 3), "an interval of probability takes low and high"),
+        (lambda: e.interval("mean", level="0.95"), "level must be between 0 and 1, got '0.95'"),
+        (lambda: e.probability(None, 1), "low must be a number, got None"),
+        (lambda: e.probability("a", "b"), "low must be a number, got 'a'"),
+        (lambda: e.cdf(10**400), "x must be a number"),
+        (lambda: e.cdf(True), "x must be a number, got True"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            wrong()
     for level in (0, 1, 95):
         with pytest.raises(ValueError, match="level must be between 0 and 1"):
             e.interval("mean", level=level)

@@ -7,7 +7,7 @@ from scipy import stats
 from hushgram import Collection
 from hushgram.estimators.fit import LEAST_EXPECTED, pearson, pool
 
-KINDS = ["square_wave", "square_wave_continuous", "randomized_response", "local_hashing", "hierarchy"]
+KINDS = ["square_wave", "square_wave_continuous", "general_wave", "randomized_response", "local_hashing", "hierarchy"]
 
 
 def _p_values(kind, runs, device_epsilon=1.0, reports=20_000):
@@ -22,6 +22,24 @@ def _p_values(kind, runs, device_epsilon=1.0, reports=20_000):
 def test_honest_reports_are_not_accused(kind):
     # The test is conservative: of 100 honest windows, 6 or more below 0.01 has probability less than 6e-4.
     assert (_p_values(kind, 100) < 0.01).sum() <= 5
+
+
+@pytest.mark.parametrize("kind", ["randomized_response", "local_hashing", "hierarchy"])
+def test_honest_reports_about_many_values_are_not_accused(kind):
+    c = Collection(name="c", low=0, high=1, buckets=1024, epsilon=1.0, mechanism=kind)
+    rng = np.random.default_rng(1)
+    estimates = c.estimate_many([c.tally(c.simulate(rng.beta(5, 2, 100_000), rng)) for _ in range(10)])
+    assert min(e.fit for e in estimates) > 1e-3
+
+
+def test_both_tree_estimators_test_the_same_tree():
+    options = {"name": "c", "low": 0, "high": 1, "buckets": 64, "epsilon": 1.0, "mechanism": "hierarchy"}
+    kinds = [Collection(**options, estimator=estimator) for estimator in ("hh", "hh_admm")]
+    cells = kinds[0].simulate(np.random.default_rng(1).beta(5, 2, 20_000), seed=1)
+    fits = [kind.estimate(kind.tally(cells)).fit for kind in kinds]
+    assert fits[0] == fits[1] > 0.01
+    poisoned = np.concatenate([cells, np.full(300, kinds[0].randomizer.cells - 1)])
+    assert kinds[0].estimate(kinds[0].tally(poisoned)).fit < 1e-9
 
 
 def test_spiky_data_are_not_mistaken_for_foul_play():
@@ -51,7 +69,6 @@ def test_a_sharper_epsilon_than_declared_is_found():
 def test_pearson_is_the_textbook_one_where_nothing_is_pooled():
     expected, counts = np.array([0.2, 0.3, 0.5]), np.array([25, 28, 47])
     assert pearson([(expected, counts)]) == pytest.approx(stats.chisquare(counts, 100 * expected).pvalue)
-    assert pearson([(None, counts)]) is None
     assert pearson([(np.array([1.0]), np.array([10]))]) is None
 
 

@@ -38,8 +38,8 @@ SMALL = {
     "local hashing": lambda e: LocalHashing(7, e, symbols=3, bits=2),
     "hierarchy": lambda e: Hierarchy(9, e, branching=3, bits=2),
     "haar": lambda e: HaarResponse(8, e, bits=3),
-    "stochastic rounding": lambda e: StochasticRounding(e, bits=3, grid_steps=10),
-    "piecewise": lambda e: Piecewise(e, output_buckets=6, bits=2, grid_steps=24),
+    "stochastic rounding": lambda e: StochasticRounding(4, e, bits=3, grid_steps=10),
+    "piecewise": lambda e: Piecewise(4, e, output_buckets=6, bits=2, grid_steps=24),
 }
 
 
@@ -57,6 +57,19 @@ def test_no_cell_tells_two_inputs_apart_by_more_than_epsilon(enumerated):
     assert all(sum(law.values()) == 1 for law in laws)
     assert set().union(*laws) == set(range(mechanism.cells))
     assert at_most_exp(worst_ratio(laws), mechanism.epsilon)
+
+
+def test_the_stated_law_is_the_law_of_the_device(enumerated):
+    # Over the buckets, positions evenly within each; on a grid, up to the half step by which its ends differ.
+    mechanism, laws = enumerated
+    exact = np.array([[float(law.get(cell, 0)) for cell in range(mechanism.cells)] for law in laws])
+    if mechanism.positions == mechanism.buckets:
+        for bucket in range(mechanism.buckets):
+            np.testing.assert_allclose(mechanism.forward(np.eye(mechanism.buckets)[bucket]), exact[bucket], rtol=1e-9)
+    else:
+        evenly = np.r_[0.5, np.ones(len(exact) - 2), 0.5] @ exact / (len(exact) - 1)
+        uniform = np.full(mechanism.buckets, 1 / mechanism.buckets)
+        np.testing.assert_allclose(mechanism.forward(uniform), evenly, atol=2e-3)
 
 
 def test_the_simulation_has_the_law_of_the_device(enumerated):
@@ -119,11 +132,23 @@ def test_full_size_laws_in_integers(epsilon, buckets):
     wave = SquareWave(buckets, epsilon)
     law = wave.law
     assert law.width == 2 * math.floor(best_bandwidth(epsilon) * buckets) + 1
-    assert law.width * law.P + (buckets - 1) * law.Q == law.T
     assert wave.cells == law.width + buckets - 1
     assert law.T < 2**63
-    # A favoured cell against another, and the whole favoured band against the whole rest.
+    # One favoured cell against one other: the weights that the draws at the ends of each cell's run add up to.
     assert at_most_exp(Fraction(law.P, law.Q), epsilon)
+    for bucket in (0, buckets // 2, buckets - 1):
+        runs = dict.fromkeys(range(wave.cells), 0)
+        for index in range(law.width):
+            ends = [wave.perturb(bucket, lambda _, r=r: r) for r in (index * law.P, (index + 1) * law.P - 1)]
+            assert ends == [bucket + index] * 2
+            runs[ends[0]] += law.P
+        for index in range(0, buckets - 1):
+            begin = law.width * law.P + index * law.Q
+            ends = [wave.perturb(bucket, lambda _, r=r: r) for r in (begin, begin + law.Q - 1)]
+            assert ends[0] == ends[1]
+            runs[ends[0]] += law.Q
+        assert sum(runs.values()) == law.T
+        assert set(runs.values()) == {law.P, law.Q}
     continuous = GeneralWave(buckets, epsilon)
     assert continuous.grid.plateau * law.P + continuous.grid.domain * law.Q == continuous.law.T
     assert abs(continuous.grid.plateau / continuous.grid.domain / 2 - best_bandwidth(epsilon)) < 1e-6

@@ -6,12 +6,13 @@ from exact import exact_law
 
 from hushgram import Collection, NotEstimableError
 from hushgram.mechanisms import Piecewise, StochasticRounding
+from hushgram.mechanisms.moments import LEAST_CELLS
 from hushgram.two_phase import second_phase, simulate_variance, squared_distances
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 def test_stochastic_rounding_is_unbiased_at_every_position(epsilon):
-    mechanism = StochasticRounding(epsilon, bits=4, grid_steps=10)
+    mechanism = StochasticRounding(4, epsilon, bits=4, grid_steps=10)
     values = mechanism.cell_values()
     for position in range(11):
         law = exact_law(lambda below, at=position: mechanism.perturb(at, below))
@@ -20,7 +21,7 @@ def test_stochastic_rounding_is_unbiased_at_every_position(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 def test_piecewise_is_unbiased_up_to_the_width_of_a_cell(epsilon):
-    mechanism = Piecewise(epsilon, output_buckets=40, bits=4, grid_steps=200)
+    mechanism = Piecewise(4, epsilon, output_buckets=40, bits=4, grid_steps=200)
     values = mechanism.cell_values()
     width = values[1] - values[0]
     for position in range(0, mechanism.positions, 25):
@@ -31,12 +32,12 @@ def test_piecewise_is_unbiased_up_to_the_width_of_a_cell(epsilon):
 
 def test_piecewise_has_the_papers_shape():
     for epsilon in (0.5, 1.0, 4.0):
-        wave, root = Piecewise(epsilon).wave, np.exp(epsilon / 2)
+        wave, root = Piecewise(4, epsilon).wave, np.exp(epsilon / 2)
         # On [-s, s] with s = (√e^ε + 1)/(√e^ε - 1), the favoured interval has length 2/(√e^ε - 1).
         favoured = wave.grid.plateau / (wave.cells * wave.grid.cell)
         assert favoured == pytest.approx((2 / (root - 1)) / (2 * (root + 1) / (root - 1)), rel=1e-5)
         # cell_values maps the output's ends to (-s and s) on the scale where values run over [-1, 1].
-        ends = 2 * Piecewise(epsilon).cell_values()[[0, -1]] - 1
+        ends = 2 * Piecewise(4, epsilon).cell_values()[[0, -1]] - 1
         s = (root + 1) / (root - 1)
         assert ends == pytest.approx([-s, s], rel=2e-3)
 
@@ -60,10 +61,27 @@ def test_a_mean_is_all_that_is_told():
     e = c.estimate(c.tally(c.simulate([4.0] * 2000, seed=1)))
     assert e.probabilities is None
     assert "mean=" in repr(e)
-    for ask in (lambda: e.quantile(0.5), lambda: e.cdf(3), lambda: e.variance, lambda: e.interval("cdf", 3)):
+    asks = [lambda: e.quantile(0.5), lambda: e.cdf(3), lambda: e.variance, lambda: e.interval("cdf", 3), e.band]
+    for ask in (*asks, lambda: e.interval("variance"), lambda: e.interval("quantile", 0.5)):
         with pytest.raises(NotEstimableError, match="mean only"):
             ask()
     assert e.fit is None
+
+
+@pytest.mark.parametrize("mechanism", ["stochastic_rounding", "piecewise"])
+def test_a_mean_of_whole_numbers_stays_within_them(mechanism):
+    c = Collection(name="c", low=0, high=15, epsilon=1, mechanism=mechanism, integer=True)
+    for values in ([0] * 3, [15] * 3, []):
+        e = c.estimate(c.tally(c.simulate(values, seed=1)))
+        assert 0 <= e.interval("mean")[0] <= e.mean <= e.interval("mean")[1] <= 15
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0, 20.0])
+def test_the_least_cells_keep_the_bias_of_piecewise_small(epsilon):
+    mechanism = Piecewise(512, epsilon, LEAST_CELLS)
+    means = np.stack([mechanism.forward(row) for row in np.eye(512)]) @ mechanism.cell_values()
+    bias = np.abs(means - (np.arange(512) + 0.5) / 512).max()
+    assert bias < (0.001 if epsilon <= 8 else 0.003)
 
 
 @pytest.mark.parametrize("mechanism", ["stochastic_rounding", "piecewise"])
