@@ -1,0 +1,201 @@
+"""Reports as columns: a block of thousands of records decoded at once.
+
+polars decodes several times as fast as anything that makes Python objects, but trusts its input: it may panic, or read
+past a damaged record without complaint. So the count is bounded before, the panic is caught, and the decoded values
+must account for every byte of the block. What fails is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+import numpy as np
+import polars as pl
+
+from hushgram.arrays import BoolArray, IntArray
+from schemas.container import MAGIC, SYNC_SIZE, DamagedError, write_long
+from schemas.definitions import REPORT, Definition
+
+UIntArray = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
+
+LEAST_RECORD = 1 + 8 + 1 + 1 + 1 + 1
+"""The shortest record of either schema: an empty name, a revision, an empty cell or none, a time, two nulls."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A column of texts with few distinct ones: where in `names` each row's text stands."""
+
+    names: tuple[str | None, ...]
+    codes: IntArray
+
+
+@dataclass(frozen=True)
+class ReportColumns:
+    """Many reports, or many batches of them. Either `cells` has a number for each row, or `packed` has its bytes."""
+
+    collection: Labels
+    revision: UIntArray
+    group: Labels
+    event_time: IntArray
+    has_id: BoolArray
+    id: UIntArray
+    cells: IntArray | None = None
+    packed: tuple[bytes, ...] | None = None
+
+    def __len__(self) -> int:
+        return self.event_time.size
+
+
+def revision_number(revision: str) -> int:
+    """The 16 hexadecimal digits of a collection's revision as the number that columns hold.
+
+    >>> hex(revision_number("bee7fcbcb7cce993"))
+    '0xbee7fcbcb7cce993'
+    """
+    return int(revision, 16)
+
+
+def decode(
+    definition: Definition, writer: dict[str, Any], count: int, data: bytes, lengths: IntArray | None = None
+) -> ReportColumns:
+    """The records of one decompressed block, written with the schema `writer`; `DamagedError` if it is not that.
+
+    Where the length of each record is known, each must have its own.
+    """
+    if count * LEAST_RECORD > len(data) or (count == 0 and data):
+        raise DamagedError(f"{count} records cannot be in {len(data)} bytes")
+    if count == 0:
+        frame = _frame_of([], definition)
+    elif _same(writer, definition):
+        frame = _decode_fast(definition, count, data, lengths)
+    else:
+        frame = _frame_of(decode_one_by_one(definition, writer, count, data), definition)
+    return _columns(frame)
+
+
+def _same(writer: dict[str, Any], definition: Definition) -> bool:
+    return fastavro.schema.to_parsing_canonical_form(writer) == definition.canonical
+
+
+def _decode_fast(definition: Definition, count: int, data: bytes, lengths: IntArray | None) -> pl.DataFrame:
+    sync = bytes(SYNC_SIZE)
+    container = b"".join([_plain_header(definition), write_long(count), write_long(len(data)), data, sync])
+    try:
+        frame = pl.read_avro(io.BytesIO(container))
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # a panic in polars is no Exception
+        raise DamagedError(f"records that cannot be decoded: {' '.join(str(error).split())[:200]}") from None
+    if frame.height != count:
+        raise DamagedError(f"{frame.height} records where the block tells of {count}")
+    found = encoded_lengths(frame, data)
+    if int(found.sum()) != len(data) or (lengths is not None and not np.array_equal(found, lengths)):
+        raise DamagedError(f"records of {int(found.sum())} bytes in a block of {len(data)}, or cut at other places")
+    return frame
+
+
+def _plain_header(definition: Definition) -> bytes:
+    """The header of an uncompressed file, with a sync marker of zeros."""
+    entries = {b"avro.schema": definition.text.encode(), b"avro.codec": b"null"}
+    body = b"".join(write_long(len(part)) + part for entry in entries.items() for part in entry)
+    return MAGIC + write_long(len(entries)) + body + write_long(0) + bytes(SYNC_SIZE)
+
+
+def decode_one_by_one(definition: Definition, writer: dict[str, Any], count: int, data: bytes) -> list[dict[str, Any]]:
+    """Record by record; also for another version of the schema: fields may have come or gone, if they have defaults."""
+    stream = io.BytesIO(data)
+    try:
+        records = [fastavro.schemaless_reader(stream, writer, definition.parsed) for _ in range(count)]
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except Exception as error:  # fastavro raises what its parts happen to raise on damaged input
+        raise DamagedError(f"records that cannot be decoded: {type(error).__name__} {error}"[:200]) from None
+    if stream.tell() != len(data):
+        raise DamagedError(f"records of {stream.tell()} bytes in a block of {len(data)}")
+    return records  # type: ignore[return-value]
+
+
+def _frame_of(records: Sequence[dict[str, Any]], definition: Definition) -> pl.DataFrame:
+    types = {
+        "collection": pl.String,
+        "revision": pl.Binary,
+        "event_time": pl.Int64,
+        "group": pl.String,
+        "id": pl.Binary,
+    }
+    types |= {"cell": pl.Int64} if definition is REPORT else {"cells": pl.Binary}
+    plain = [{**record, "event_time": _milliseconds(record["event_time"])} for record in records]
+    return pl.DataFrame(plain, schema=types)
+
+
+def _milliseconds(value: Any) -> int:
+    return value if isinstance(value, int) else round(value.timestamp() * 1000)
+
+
+def encoded_lengths(frame: pl.DataFrame, data: bytes | None = None) -> IntArray:
+    """How many bytes Avro takes for each row, from its values alone.
+
+    Given the bytes, the two that tell null from a value must be where they should: polars does not look closely.
+    """
+    start = 8 + _text_lengths(frame["collection"]) + _long_lengths(frame["event_time"].to_physical().to_numpy())
+    if "cell" in frame.columns:
+        start += _long_lengths(frame["cell"].to_numpy())
+    else:
+        sizes = frame["cells"].bin.size().to_numpy().astype(np.int64)
+        start += sizes + _long_lengths(sizes)
+    has_group, has_id = (frame[name].is_not_null().to_numpy() for name in ("group", "id"))
+    group = 1 + np.where(has_group, _text_lengths(frame["group"].fill_null("")), 0)
+    lengths = start + group + 1 + 16 * has_id
+    if data is not None and int(lengths.sum()) == len(data):
+        octets, rows = np.frombuffer(data, dtype=np.uint8), np.cumsum(lengths) - lengths
+        for place, present in ((rows + start, has_group), (rows + start + group, has_id)):
+            if not np.array_equal(octets[place], 2 * present):
+                raise DamagedError("a record that is neither null nor a value where it must be one")
+    return lengths
+
+
+def _text_lengths(texts: pl.Series) -> IntArray:
+    sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
+    return sizes + _long_lengths(sizes)
+
+
+SEVENS = 2 ** np.arange(7, 64, 7, dtype=np.uint64)
+
+
+def _long_lengths(values: IntArray) -> IntArray:
+    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    return np.searchsorted(SEVENS, zigzag, side="right") + 1
+
+
+def _columns(frame: pl.DataFrame) -> ReportColumns:
+    has_id = frame["id"].is_not_null().to_numpy()
+    halves = [_numbers(frame["id"].bin.slice(start, 8)) for start in (0, 8)]
+    return ReportColumns(
+        collection=_labels(frame["collection"]),
+        revision=_numbers(frame["revision"]),
+        group=_labels(frame["group"]),
+        event_time=frame["event_time"].to_physical().to_numpy(),
+        has_id=has_id,
+        id=np.stack(halves, axis=1),
+        cells=frame["cell"].to_numpy() if "cell" in frame.columns else None,
+        packed=tuple(frame["cells"].to_list()) if "cells" in frame.columns else None,
+    )
+
+
+def _numbers(eight_bytes: pl.Series) -> UIntArray:
+    """Eight bytes as one number, the first byte highest; null as zero."""
+    return eight_bytes.bin.reinterpret(dtype=pl.UInt64, endianness="big").fill_null(0).to_numpy()
+
+
+def _labels(texts: pl.Series) -> Labels:
+    distinct = texts.unique(maintain_order=True)
+    if len(distinct) == 1:
+        return Labels((distinct[0],), np.zeros(len(texts), dtype=np.int64))
+    codes = pl.DataFrame({"text": distinct, "code": np.arange(len(distinct))})
+    joined = pl.DataFrame({"text": texts}).join(codes, on="text", how="left", nulls_equal=True, maintain_order="left")
+    return Labels(tuple(distinct.to_list()), joined["code"].to_numpy())

@@ -1,0 +1,54 @@
+"""The schemas themselves: one text for each record, parsed once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Any
+
+import fastavro.schema
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A record's schema, as it is written in its .avsc file."""
+
+    file: str
+
+    @cached_property
+    def text(self) -> str:
+        return resources.files("schemas").joinpath(self.file).read_text(encoding="utf-8")
+
+    @cached_property
+    def parsed(self) -> dict[str, Any]:
+        parsed = fastavro.schema.parse_schema(json.loads(self.text))
+        assert isinstance(parsed, dict)
+        return parsed
+
+    @cached_property
+    def name(self) -> str:
+        return str(self.parsed["name"])
+
+    @cached_property
+    def canonical(self) -> str:
+        """Avro's parsing canonical form: equal where the bytes mean the same."""
+        return fastavro.schema.to_parsing_canonical_form(self.parsed)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """The eight bytes by which a message names its schema (CRC-64-AVRO, little-endian)."""
+        return bytes.fromhex(fastavro.schema.fingerprint(self.canonical, "CRC-64-AVRO"))
+
+
+REPORT = Definition("report.avsc")
+REPORT_BATCH = Definition("report_batch.avsc")
+HISTOGRAM = Definition("histogram.avsc")
+SNAPSHOT = Definition("snapshot.avsc")
+DEAD_LETTER = Definition("dead_letter.avsc")
+
+REPORT_KINDS = {definition.name: definition for definition in (REPORT, REPORT_BATCH)}
+BY_FINGERPRINT = {
+    definition.fingerprint: definition for definition in (REPORT, REPORT_BATCH, HISTOGRAM, SNAPSHOT, DEAD_LETTER)
+}

@@ -1,0 +1,192 @@
+"""The frame of Avro files: every writer's blocks are read; nothing damaged, huge or foreign gets through."""
+
+import bz2
+import contextlib
+import io
+import lzma
+import zlib
+
+import cramjam
+import fastavro
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.container import (
+    LARGEST_BLOCK,
+    DamagedError,
+    inflate,
+    read_block,
+    read_header,
+    read_long,
+    skip_to_sync,
+    write_long,
+)
+from schemas.definitions import REPORT
+
+
+def compress(codec, plain):
+    if codec == "deflate":
+        compressor = zlib.compressobj(wbits=-15)
+        return compressor.compress(plain) + compressor.flush()
+    if codec == "snappy":
+        return bytes(cramjam.snappy.compress_raw(plain)) + zlib.crc32(plain).to_bytes(4, "big")
+    return {
+        "null": lambda data: data,
+        "bzip2": bz2.compress,
+        "xz": lzma.compress,
+        "zstandard": zstandard.ZstdCompressor().compress,
+    }[codec](plain)
+
+
+CODECS = ["null", "deflate", "bzip2", "xz", "zstandard", "snappy"]
+
+
+def _file(records=500, codec="deflate", sync_interval=2000):
+    stream = io.BytesIO()
+    rows = [
+        {"collection": "c", "revision": b"12345678", "cell": i, "event_time": 1000 * i, "group": None, "id": None}
+        for i in range(records)
+    ]
+    fastavro.writer(stream, REPORT.parsed, rows, codec=codec, sync_interval=sync_interval)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz", "snappy"])
+def test_files_of_the_reference_writer_are_read_block_by_block(codec):
+    stream = io.BytesIO(_file(codec=codec))
+    header = read_header(stream)
+    assert header.codec == codec
+    assert header.size == stream.tell()
+    blocks = []
+    while block := read_block(stream, header.sync):
+        blocks.append(block)
+    assert len(blocks) > 3
+    assert sum(block.count for block in blocks) == 500
+    plain = b"".join(inflate(block.data, codec) for block in blocks)
+    stream = io.BytesIO(plain)
+    assert [fastavro.schemaless_reader(stream, REPORT.parsed, None)["cell"] for _ in range(500)] == list(range(500))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_codec_gives_back_what_went_in(codec):
+    plain = bytes(range(256)) * 40
+    assert inflate(compress(codec, plain), codec) == plain
+    assert inflate(compress(codec, b""), codec) == b""
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "null"])
+def test_a_bomb_is_refused_before_it_goes_off(codec):
+    with pytest.raises(DamagedError):
+        inflate(compress(codec, bytes(LARGEST_BLOCK + 1)), codec)
+    with pytest.raises(DamagedError):
+        inflate(compress(codec, bytes(2000)), codec, limit=1999)
+    assert len(inflate(compress(codec, bytes(2000)), codec, limit=2000)) == 2000
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("data", [b"", b"\x00", b"garbage" * 10, b"\xff" * 40])
+def test_what_is_not_compressed_is_refused_or_empty(codec, data):
+    with contextlib.suppress(DamagedError):
+        assert isinstance(inflate(data, codec), bytes)
+
+
+def test_a_block_cut_short_is_refused():
+    plain = bytes(range(256)) * 40
+    for codec in ("deflate", "bzip2", "xz", "snappy"):
+        whole = compress(codec, plain)
+        with pytest.raises(DamagedError):
+            inflate(whole[: len(whole) // 2], codec)
+    with pytest.raises(DamagedError, match="unknown codec 'lz77'"):
+        inflate(plain, "lz77")
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_longs_come_back(value):
+    assert read_long(io.BytesIO(write_long(value))) == value
+
+
+def test_a_long_of_more_than_ten_bytes_is_refused():
+    with pytest.raises(DamagedError, match="64 bits"):
+        read_long(io.BytesIO(b"\xff" * 11))
+
+
+def test_every_truncation_is_refused_or_ends_between_blocks():
+    whole = _file(60, sync_interval=500)
+    for length in range(len(whole)):
+        stream = io.BytesIO(whole[:length])
+        counted = 0
+        try:
+            header = read_header(stream)
+            while block := read_block(stream, header.sync):
+                counted += block.count
+        except DamagedError:
+            continue
+        assert counted in {0, *_counts(whole)}
+
+
+def _counts(whole):
+    stream = io.BytesIO(whole)
+    header, total, totals = read_header(stream), 0, []
+    while block := read_block(stream, header.sync):
+        totals.append(total := total + block.count)
+    return totals
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_no_file(data):
+    for start in (b"", b"Obj\x01", _file(1)[:60]):
+        stream = io.BytesIO(start + data)
+        with pytest.raises(DamagedError):
+            read_header(stream)
+
+
+def test_headers_are_bounded():
+    huge_entry = b"Obj\x01" + write_long(1) + write_long(1 << 40)
+    many_entries = b"Obj\x01" + write_long(1 << 40)
+    endless = b"Obj\x01" + (write_long(1) + write_long(1) + b"k" + write_long(200_000) + bytes(200_000)) * 8
+    for data, message in ((huge_entry, "header entry"), (many_entries, "entries"), (endless, "more than 1048576")):
+        with pytest.raises(DamagedError, match=message):
+            read_header(io.BytesIO(data))
+    for schema in (b"[1]", b"{", b'"string"', b"\xff", b"[" * 100_000):
+        data = b"Obj\x01" + write_long(1) + write_long(11) + b"avro.schema" + write_long(len(schema)) + schema
+        with pytest.raises(DamagedError, match="schema"):
+            read_header(io.BytesIO(data + b"\x00" + bytes(16)))
+    with pytest.raises(DamagedError, match="without a readable schema"):
+        read_header(io.BytesIO(b"Obj\x01\x00" + bytes(16)))
+
+
+def test_blocks_are_bounded():
+    for data in (write_long(5) + write_long(1 << 50), write_long(-5) + write_long(3), write_long(1) + write_long(-1)):
+        with pytest.raises(DamagedError, match="a block of"):
+            read_block(io.BytesIO(data + bytes(50)), bytes(16))
+
+
+@pytest.mark.parametrize("before", [0, 1, 15, 16, 17, 65_520, 65_535, 65_536, 65_537, 200_000])
+def test_the_next_marker_is_found_wherever_it_lies(before):
+    sync = bytes(range(1, 17))
+    stream = io.BytesIO(bytes(before) + sync + b"rest")
+    assert skip_to_sync(stream, sync)
+    assert stream.read() == b"rest"
+    assert not skip_to_sync(io.BytesIO(bytes(before) + sync[:-1]), sync)
+
+
+def test_a_damaged_block_does_not_cost_those_behind_it():
+    whole = bytearray(_file(300, codec="null", sync_interval=1000))
+    stream = io.BytesIO(whole)
+    header = read_header(stream)
+    second = (read_block(stream, header.sync), stream.tell())[1]
+    whole[second] ^= 0xFF
+    stream = io.BytesIO(whole)
+    read_header(stream)
+    first = read_block(stream, header.sync)
+    with pytest.raises(DamagedError):
+        read_block(stream, header.sync)
+    stream.seek(second)
+    assert skip_to_sync(stream, header.sync)
+    rest = 0
+    while block := read_block(stream, header.sync):
+        rest += block.count
+    damaged = _counts(bytes(_file(300, codec="null", sync_interval=1000)))
+    assert first.count + rest == 300 - (damaged[1] - damaged[0])
