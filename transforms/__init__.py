@@ -1,0 +1,1 @@
+"""Beam, thin: sources, transforms and sinks over pure functions that need no pipeline."""

@@ -1,0 +1,62 @@
+"""What a run works with: its collections, numbered, and the moment by which it judges the future."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hushgram import Collection
+from hushgram.arrays import IntArray
+from schemas.columns import UIntArray, revision_number
+
+FUTURE_ALLOWED = 5 * 60 * 1000
+"""Clocks differ: an event may lie so many milliseconds ahead of the time it was received."""
+EARLIEST = -62_135_596_800_000
+"""The first millisecond of the year 1: what lies before is no date, and no engine takes it for one."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Collections in the order in which columns number them. Times are milliseconds since 1970."""
+
+    collections: tuple[Collection, ...]
+
+    @classmethod
+    def of(cls, collections: Iterable[Collection]) -> Plan:
+        return cls(tuple(collections))
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        return {collection.name: place for place, collection in enumerate(self.collections)}
+
+    @cached_property
+    def revisions(self) -> tuple[tuple[Collection, ...], ...]:
+        """Of each collection, its revisions: the current one first."""
+        return tuple(tuple(collection.revisions.values()) for collection in self.collections)
+
+    @cached_property
+    def revision_numbers(self) -> tuple[UIntArray, ...]:
+        return tuple(
+            np.array([revision_number(revision) for revision in collection.revisions], dtype=np.uint64)
+            for collection in self.collections
+        )
+
+    @cached_property
+    def alphabets(self) -> tuple[IntArray, ...]:
+        """Of each collection, how many cells each revision has."""
+        return tuple(
+            np.array([revision.randomizer.cells for revision in revisions], dtype=np.int64)
+            for revisions in self.revisions
+        )
+
+
+def cell_width(cells: int) -> int:
+    """How many bytes a batch takes for one cell of an alphabet of so many: 1, 2, 4 or 8.
+
+    >>> [cell_width(cells) for cells in (256, 257, 65536, 65537, 2**32 + 1)]
+    [1, 2, 2, 4, 8]
+    """
+    return np.min_scalar_type(cells - 1).itemsize

@@ -1,0 +1,79 @@
+"""Uploads counted where they are read: a few partial tallies for thousands of reports, before anything is shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushgram import Collection
+from hushgram.arrays import IntArray
+from hushgram.mechanisms import Mechanism
+from transforms.plan import Plan
+from transforms.uploads import Uploads
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """Reports of one collection, revision, group and slice of time; a slice lies in a window wholly or not at all."""
+
+    collection: str
+    revision: str
+    group: str | None
+    slice_start: int
+    reports: int
+    counts: IntArray
+
+
+DENSE_KEYS = 1 << 16
+DENSE_COUNTS = 1 << 22
+"""Keys, and counts, up to which a table of all possible ones is faster than sorting."""
+
+
+def tally(plan: Plan, uploads: Uploads) -> Iterator[Partial]:
+    """The partial tallies of all uploads; they add up to the same counts, whichever way uploads are cut."""
+    most = max((len(revisions) for revisions in plan.revisions), default=1)
+    kinds, kind_of = _distinct(uploads.collection * most + uploads.revision)
+    for index, kind in enumerate(kinds.tolist()):
+        mine = uploads if kinds.size == 1 else uploads.take(kind_of == index)
+        place, revision = divmod(kind, most)
+        yield from _tally_kind(plan.collections[place], plan.revisions[place][revision], mine)
+
+
+def _tally_kind(collection: Collection, revision: Collection, uploads: Uploads) -> Iterator[Partial]:
+    """Uploads of one collection and one revision, by slice and group."""
+    length, labels = collection.windows.slice, len(collection.groups) + 1
+    keys, key_of = _distinct(uploads.event_time // length * labels + uploads.group + 1)
+    by_key = _count(revision.randomizer, np.repeat(key_of, uploads.sizes), uploads.cells, keys.size)
+    reports = np.bincount(key_of, weights=uploads.sizes, minlength=keys.size).astype(np.int64)
+    for key, count, counts in zip(keys.tolist(), reports.tolist(), by_key, strict=True):
+        if count:
+            slice_number, group = divmod(key, labels)
+            label = collection.groups[group - 1] if group else None
+            yield Partial(collection.name, revision.revision, label, slice_number * length, count, counts)
+
+
+def _distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct keys, rising, and where among them each key stands."""
+    if keys.size == 0:
+        return keys, keys
+    low, high = int(keys.min()), int(keys.max())
+    if high - low >= DENSE_KEYS:
+        distinct, place = np.unique(keys, return_inverse=True)
+        return distinct, place
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[keys - low] = True
+    return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[keys - low]
+
+
+def _count(randomizer: Mechanism, key_of: IntArray, cells: IntArray, keys: int) -> Iterable[IntArray]:
+    """The tally of each key's cells."""
+    if keys == 1:
+        return [randomizer.tally(cells)]
+    if randomizer.tally_length == randomizer.cells and keys * randomizer.cells <= DENSE_COUNTS:
+        table = np.bincount(key_of * randomizer.cells + cells, minlength=keys * randomizer.cells)
+        return table.reshape(keys, randomizer.cells)
+    order = np.argsort(key_of, kind="stable")
+    ends = np.cumsum(np.bincount(key_of, minlength=keys))[:-1]
+    return (randomizer.tally(part) for part in np.split(cells[order], ends))

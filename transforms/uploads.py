@@ -1,0 +1,164 @@
+"""Which of many decoded reports can be counted: columns in, uploads and refusals out.
+
+An upload is one report or one batch. It is accepted or refused as a whole, for the first reason that applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from hushgram.arrays import BoolArray, IntArray
+from schemas.columns import Labels, ReportColumns, UIntArray
+from schemas.records import Reason
+from transforms.plan import EARLIEST, FUTURE_ALLOWED, Plan, cell_width
+
+ORDER: tuple[Reason, ...] = (
+    "unknown_collection",
+    "unknown_revision",
+    "ragged_cells",
+    "cell_out_of_range",
+    "unknown_group",
+    "from_the_future",
+    "too_old",
+)
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """Accepted uploads: numbers in the plan's order, -1 for no group, and the cells of all uploads end to end."""
+
+    collection: IntArray
+    revision: IntArray
+    group: IntArray
+    event_time: IntArray
+    has_id: BoolArray
+    id: UIntArray
+    sizes: IntArray
+    cells: IntArray
+
+    @property
+    def reports(self) -> int:
+        return int(self.sizes.sum())
+
+    def __len__(self) -> int:
+        return self.sizes.size
+
+    def take(self, rows: BoolArray) -> Uploads:
+        """The uploads of some rows."""
+        own = {field.name: getattr(self, field.name)[rows] for field in fields(self) if field.name != "cells"}
+        return Uploads(**own, cells=self.cells[np.repeat(rows, self.sizes)])
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Uploads refused for one reason. `reports` is None where one of them does not tell how many it holds."""
+
+    reason: Reason
+    reports: int | None
+    detail: str
+
+
+@dataclass
+class _Judged:
+    """Rows with what is known of them so far; the first reason that applies to a row stays."""
+
+    reason: IntArray
+
+    def refuse(self, reason: Reason, rows: BoolArray) -> None:
+        self.reason[rows & (self.reason < 0)] = ORDER.index(reason)
+
+    @property
+    def fine(self) -> BoolArray:
+        return self.reason < 0
+
+
+def accept(plan: Plan, columns: ReportColumns, received: int) -> tuple[Uploads, list[Refusal]]:
+    """Judge decoded reports, received at a time in milliseconds."""
+    rows = len(columns)
+    judged = _Judged(np.full(rows, -1, dtype=np.int64))
+    collection = _translate(columns.collection, plan.places)
+    judged.refuse("unknown_collection", collection < 0)
+
+    revision, group = np.full(rows, -1, dtype=np.int64), np.full(rows, -1, dtype=np.int64)
+    alphabet = np.zeros(rows, dtype=np.int64)
+    for place in np.unique(collection[judged.fine]).tolist():
+        mine = collection == place
+        for index, number in enumerate(plan.revision_numbers[place]):
+            revision[mine & (columns.revision == number)] = index
+        known = mine & (revision >= 0)
+        alphabet[known] = plan.alphabets[place][revision[known]]
+        labels = {label: index for index, label in enumerate(plan.collections[place].groups)}
+        group[mine] = _translate(columns.group, {None: -1, **labels}, unknown=-2)[mine]
+    judged.refuse("unknown_revision", revision < 0)
+
+    sizes, cells = _cells(columns, alphabet, judged)
+    judged.refuse("unknown_group", group == -2)
+    judged.refuse("from_the_future", columns.event_time > received + FUTURE_ALLOWED)
+    judged.refuse("too_old", columns.event_time < EARLIEST)
+
+    everything = Uploads(
+        collection, revision, group, columns.event_time, columns.has_id, columns.id, np.maximum(sizes, 0), cells
+    )
+    accepted = everything if judged.fine.all() else everything.take(judged.fine)
+    return accepted, _refusals(plan, columns, judged.reason, sizes, alphabet)
+
+
+def _translate(labels: Labels, numbers: Mapping[Any, int], unknown: int = -1) -> IntArray:
+    table = np.array([numbers.get(name, unknown) for name in labels.names], dtype=np.int64)
+    return table[labels.codes]
+
+
+def _cells(columns: ReportColumns, alphabet: IntArray, judged: _Judged) -> tuple[IntArray, IntArray]:
+    """How many cells each row has, -1 where that cannot be known, and all cells end to end; bad ones are judged."""
+    if columns.cells is not None:
+        judged.refuse("cell_out_of_range", (columns.cells < 0) | (columns.cells >= alphabet))
+        return np.ones(len(columns), dtype=np.int64), columns.cells
+    assert columns.packed is not None
+    lengths = np.array([len(part) for part in columns.packed], dtype=np.int64)
+    widths = np.array([cell_width(cells) if cells else 1 for cells in alphabet.tolist()], dtype=np.int64)
+    judged.refuse("ragged_cells", lengths % widths != 0)
+    sizes = np.where(judged.fine, lengths // widths, 0)
+    cells = np.empty(int(sizes.sum()), dtype=np.int64)
+    ends = np.cumsum(sizes)
+    for row in np.flatnonzero(sizes).tolist():
+        packed = np.frombuffer(columns.packed[row], dtype=f"<u{widths[row]}")
+        part = packed.astype(np.int64) if widths[row] < 8 else np.minimum(packed, np.uint64(2**63 - 1)).astype(np.int64)
+        cells[ends[row] - sizes[row] : ends[row]] = part
+        if int(part.max()) >= alphabet[row]:
+            judged.reason[row] = ORDER.index("cell_out_of_range")
+    return np.where(alphabet > 0, np.where(lengths % widths == 0, lengths // widths, -1), -1), cells
+
+
+def _refusals(
+    plan: Plan, columns: ReportColumns, reason: IntArray, sizes: IntArray, alphabet: IntArray
+) -> list[Refusal]:
+    """One refusal for each reason, with the first upload as the example."""
+    refusals = []
+    for code in np.unique(reason[reason >= 0]).tolist():
+        rows = np.flatnonzero(reason == code)
+        known = bool((sizes[rows] >= 0).all())
+        detail = _detail(ORDER[code], columns, int(rows[0]), int(alphabet[rows[0]]))
+        more = f", and {rows.size - 1} more" if rows.size > 1 else ""
+        refusals.append(Refusal(ORDER[code], int(sizes[rows].sum()) if known else None, detail + more))
+    return refusals
+
+
+def _detail(reason: Reason, columns: ReportColumns, row: int, alphabet: int) -> str:
+    name = columns.collection.names[columns.collection.codes[row]]
+    revision = f"{int(columns.revision[row]):016x}"
+    group = columns.group.names[columns.group.codes[row]]
+    if reason == "cell_out_of_range" and columns.cells is not None:
+        return f"cell {int(columns.cells[row])} of {name!r}, which has 0 to {alphabet - 1}"
+    return {
+        "unknown_collection": f"collection {name!r}",
+        "unknown_revision": f"revision {revision} of {name!r}",
+        "ragged_cells": f"a batch of {name!r} whose bytes are no whole number of cells",
+        "cell_out_of_range": f"a batch of {name!r} with a cell beyond {alphabet - 1}",
+        "unknown_group": f"group {group!r} of {name!r}",
+        "from_the_future": f"event time {int(columns.event_time[row])} of {name!r}",
+        "too_old": f"event time {int(columns.event_time[row])} of {name!r}",
+    }[reason]
