@@ -16,6 +16,8 @@ class Definition:
     """A record's schema, as it is written in its .avsc file."""
 
     file: str
+    counts_reports: bool = False
+    """Whether each record is one report."""
 
     @cached_property
     def text(self) -> str:
@@ -42,7 +44,7 @@ class Definition:
         return bytes.fromhex(fastavro.schema.fingerprint(self.canonical, "CRC-64-AVRO"))
 
 
-REPORT = Definition("report.avsc")
+REPORT = Definition("report.avsc", counts_reports=True)
 REPORT_BATCH = Definition("report_batch.avsc")
 HISTOGRAM = Definition("histogram.avsc")
 SNAPSHOT = Definition("snapshot.avsc")

@@ -1,0 +1,129 @@
+"""`hushgram aggregate`: report files in; snapshots, histograms and dead letters out."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.iobase import Read
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from hushgram import CollectionError, load_collections
+from pipelines.console import UsageError, parse_time, say
+from pipelines.progress import Progress
+from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
+from transforms.aggregate import AggregateReports
+from transforms.parse import Parser
+from transforms.plan import Plan
+from transforms.sinks.files import FORMATS, WriteRecords
+from transforms.sources.avro_files import AvroBlocks
+
+EXAMPLE = "hushgram aggregate --collections collections.yaml --input 'reports/*.avro' --output results"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A batch run, its options checked."""
+
+    plan: Plan
+    inputs: tuple[str, ...]
+    output: str
+    format: str
+    as_of: int
+    generation: int
+    fanout: int
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--collections", required=True, metavar="FILE", help="the YAML file of collections")
+    parser.add_argument("--input", required=True, action="append", metavar="GLOB", help="report files; may be repeated")
+    parser.add_argument("--output", required=True, metavar="DIR", help="where snapshots, histograms and letters go")
+    parser.add_argument("--format", choices=FORMATS, default="avro", help="of the results (default: avro)")
+    parser.add_argument("--as-of", metavar="TIME", help="later reports are from the future (default: now)")
+    parser.add_argument("--generation", type=int, default=0, help="a corrected rerun takes a higher one")
+    parser.add_argument("--fanout", type=int, default=0, help="spread hot keys over so many workers first")
+
+
+def job_of(options: argparse.Namespace) -> Job:
+    """The checked job, or a `UsageError` that a person can act on: before any worker starts."""
+    try:
+        plan = Plan.of(load_collections(options.collections).values())
+    except CollectionError as error:
+        raise UsageError(str(error)) from None
+    for pattern in options.input:
+        check_input(pattern)
+    if options.generation < 0 or options.fanout < 0:
+        raise UsageError("--generation and --fanout: allowed: zero or more")
+    as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
+    return Job(plan, tuple(options.input), options.output, options.format, as_of, options.generation, options.fanout)
+
+
+def check_input(pattern: str) -> None:
+    """Whether there is something to read, told before the pipeline starts."""
+    try:
+        found = FileSystems.match([pattern], limits=[1])[0].metadata_list
+    except Exception as error:  # each file system has errors of its own
+        raise UsageError(f"--input {pattern}: cannot be read: {error}") from None
+    if not found:
+        raise UsageError(f"--input {pattern}: no such file (quote patterns, so that the shell leaves them alone)")
+
+
+def build(pipeline: beam.Pipeline, job: Job) -> None:
+    """The pipeline as a sentence."""
+    runs = [
+        pipeline | f"Read {index}" >> Read(AvroBlocks(pattern)) for index, pattern in enumerate(job.inputs)
+    ] | "All runs" >> beam.Flatten()
+    results = runs | "Aggregate" >> AggregateReports(Parser(job.plan, job.as_of), job.generation, job.fanout)
+    for kind, definition, records in (
+        ("snapshots", SNAPSHOT, results.answers | "Snapshots" >> beam.Map(lambda answer: answer[0])),
+        ("histograms", HISTOGRAM, results.answers | "Histograms" >> beam.Map(lambda answer: answer[1])),
+        ("dead_letters", DEAD_LETTER, results.letters),
+    ):
+        directory = FileSystems.join(job.output, kind)
+        records | f"Write {kind}" >> WriteRecords(directory, definition, job.format)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs with the command line's options; those it does not know are Beam's."""
+    parser = argparse.ArgumentParser(prog="hushgram aggregate", description=__doc__, epilog=f"example: {EXAMPLE}")
+    add_arguments(parser)
+    options, for_beam = parser.parse_known_args(argv)
+    return execute(job_of(options), for_beam)
+
+
+def execute(job: Job, for_beam: Sequence[str]) -> int:
+    started = time.monotonic()
+    if not any(option.startswith("--runner") for option in for_beam):
+        for_beam = [*for_beam, "--runner=FnApiRunner"]
+    pipeline = beam.Pipeline(options=PipelineOptions(list(for_beam), save_main_session=False))
+    build(pipeline, job)
+    with Progress():
+        result = pipeline.run()
+        result.wait_until_finish()
+    summarise(result, time.monotonic() - started)
+    say(f"results in {job.output}, as of {datetime.fromtimestamp(job.as_of / 1000, UTC):%Y-%m-%d %H:%M} UTC")
+    return 0
+
+
+def summarise(result: Any, seconds: float) -> None:
+    """read = accepted + refused, by reason."""
+    counters: dict[str, int] = {}
+    for counter in result.metrics().query()["counters"]:
+        name = counter.key.metric.name
+        counters[name] = counters.get(name, 0) + counter.committed
+    accepted, windows = counters.get("accepted", 0), counters.get("estimated", 0)
+    refused = {name.partition(":")[2]: count for name, count in counters.items() if name.startswith("refused:")}
+    unknown = refused.pop("of unknown number", 0)
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()) if count)
+    total = sum(refused.values())
+    read = accepted + total
+    say(f"read {read:,} reports = accepted {accepted:,} + refused {total:,}" + (f" ({reasons})" if reasons else ""))
+    if unknown:
+        say(f"and {unknown:,} places that could not be read, with an unknown number of reports: see dead_letters")
+    say(f"{windows:,} windows in {seconds:.1f} s, {read / seconds:,.0f} reports/s")

@@ -1,0 +1,77 @@
+"""`hushgram check`: reads report files as a run would, and tells what it would accept and refuse, with examples."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from apache_beam.io.filesystems import FileSystems
+
+from hushgram import CollectionError, load_collections
+from pipelines.batch import check_input
+from pipelines.console import UsageError, parse_time, say
+from schemas.records import DeadLetter
+from transforms.parse import Parser
+from transforms.plan import Plan
+from transforms.sources.avro_files import read_file
+
+EXAMPLE = "hushgram check --collections collections.yaml --input 'reports/*.avro'"
+EXAMPLES_SHOWN = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--collections", required=True, metavar="FILE", help="the YAML file of collections")
+    parser.add_argument("--input", required=True, action="append", metavar="GLOB", help="report files; may be repeated")
+    parser.add_argument("--as-of", metavar="TIME", help="later reports are from the future (default: now)")
+
+
+def run(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="hushgram check", description=__doc__, epilog=f"example: {EXAMPLE}")
+    add_arguments(parser)
+    return execute(parser.parse_args(argv))
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Exit code 0 if all would be accepted, 1 if something would be refused."""
+    try:
+        plan = Plan.of(load_collections(options.collections).values())
+    except CollectionError as error:
+        raise UsageError(str(error)) from None
+    for pattern in options.input:
+        check_input(pattern)
+    as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
+    accepted, with_id, letters = _read(Parser(plan, as_of), options.input)
+    for (name, revision), reports in sorted(accepted.items()):
+        say(f"accept {reports:>12,}  {name} {revision}")
+    for reason, mine in sorted(letters.items()):
+        known, unknown = sum(part.reports or 0 for part in mine), sum(part.reports is None for part in mine)
+        say(f"refuse {known:>12,}  {reason}" + (f", and {unknown:,} places with an unknown number" if unknown else ""))
+        for part in mine[:EXAMPLES_SHOWN]:
+            say(f"{'':21}{part.source} at {part.position}: {part.detail}")
+    if with_id:
+        say(f"{with_id:,} reports carry an id; duplicates among them would be counted once")
+    return 1 if letters else 0
+
+
+def _read(parser: Parser, patterns: Sequence[str]) -> tuple[Counter[tuple[str, str]], int, dict[str, list[DeadLetter]]]:
+    accepted: Counter[tuple[str, str]] = Counter()
+    letters: dict[str, list[DeadLetter]] = {}
+    with_id = 0
+    for match in FileSystems.match(list(patterns)):
+        for found in match.metadata_list:
+            with FileSystems.open(found.path) as stream:
+                for read in read_file(found.path, stream, 0, lambda _: True):
+                    for outcome in parser.parse(read):
+                        if isinstance(outcome, DeadLetter):
+                            letters.setdefault(outcome.reason, []).append(outcome)
+                            continue
+                        with_id += int(outcome.sizes[outcome.has_id].sum())
+                        for place, revision in set(
+                            zip(outcome.collection.tolist(), outcome.revision.tolist(), strict=True)
+                        ):
+                            mine = (outcome.collection == place) & (outcome.revision == revision)
+                            kind = parser.plan.revisions[place][revision]
+                            accepted[kind.name, kind.revision] += int(outcome.sizes[mine].sum())
+    return accepted, with_id, letters

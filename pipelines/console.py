@@ -1,0 +1,27 @@
+"""What a person sees and types: lines on the terminal, times, and mistakes that end a command."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+
+class UsageError(Exception):
+    """A command that cannot be carried out as it was given: one line, exit code 2."""
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def complain(line: str) -> None:
+    print(f"hushgram: {line}", file=sys.stderr, flush=True)
+
+
+def parse_time(option: str, text: str) -> int:
+    """Milliseconds since 1970 from a time such as 2026-01-01T00:00Z; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option}: got {text!r}, allowed: a time such as 2026-01-01T00:00Z") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

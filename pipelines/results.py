@@ -1,0 +1,53 @@
+"""Results read back from files: snapshots and histograms, of each window the best."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import fastavro
+import pyarrow.parquet as pq
+from apache_beam.io.filesystems import FileSystems
+
+from pipelines.console import UsageError
+from schemas.records import Histogram, Key, Snapshot
+
+Result = TypeVar("Result", Snapshot, Histogram)
+
+
+def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
+    """All results below a directory, or below its folder `kind`; of several about one window, the best."""
+    patterns = [
+        FileSystems.join(base, "*", f"*.{ending}") for base in _bases(directory, kind) for ending in ("avro", "parquet")
+    ]
+    paths = [found.path for match in FileSystems.match(patterns) for found in match.metadata_list]
+    if not paths:
+        raise UsageError(f"{directory}: no {kind} there, as .avro or .parquet files below a folder for each collection")
+    return best(make(record) for path in sorted(paths) for record in _records(path))
+
+
+def _bases(directory: str, kind: str) -> list[str]:
+    return [FileSystems.join(directory, kind), directory]
+
+
+def best(results: Iterable[Result]) -> list[Result]:
+    """One result for each collection, group and window: by generation, then reports, then pane."""
+    chosen: dict[Key, Result] = {}
+    for result in results:
+        if result.key not in chosen or result.rank > chosen[result.key].rank:
+            chosen[result.key] = result
+    return [
+        chosen[key] for key in sorted(chosen, key=lambda k: (k.collection, k.window_start, k.window_end, k.group or ""))
+    ]
+
+
+def _records(path: str) -> list[Any]:
+    with FileSystems.open(path) as file:
+        data = file.read()
+    try:
+        if path.endswith(".parquet"):
+            return pq.read_table(io.BytesIO(data)).to_pylist()
+        return list(fastavro.reader(io.BytesIO(data)))
+    except Exception as error:  # a foreign or damaged file may raise what its reader happens to raise
+        raise UsageError(f"{path}: cannot be read: {error}") from None

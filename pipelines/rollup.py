@@ -1,0 +1,118 @@
+"""`hushgram rollup`: kept histograms merged into longer windows and estimated again; no report is needed for it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+
+from apache_beam.io.filesystems import FileSystems
+
+from hushgram import Collection, CollectionError, load_collections
+from hushgram.windows import parse_duration
+from pipelines.console import UsageError, say
+from pipelines.results import read_results
+from schemas.definitions import HISTOGRAM, SNAPSHOT, Definition
+from schemas.records import Histogram, Key, Pane, Snapshot
+from transforms.estimate import SHARES, histogram, snapshots
+from transforms.sinks.files import FORMATS, Record, file_name, write_atomically
+from transforms.tallies import Tallies
+
+EXAMPLE = "hushgram rollup --collections collections.yaml --input results/histograms --window 1d --output days"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--collections", required=True, metavar="FILE", help="the YAML file of collections")
+    parser.add_argument("--input", required=True, metavar="DIR", help="histograms that `aggregate` kept")
+    parser.add_argument(
+        "--window", metavar="TIME", help="such as 1d: windows are merged into these (default: as they are)"
+    )
+    parser.add_argument("--output", required=True, metavar="DIR")
+    parser.add_argument("--estimator", help="another one than the collection's")
+    parser.add_argument("--quantiles", metavar="LIST", help="such as 0.5,0.9,0.99 (default: 0.05, 0.1 … 0.95)")
+    parser.add_argument("--format", choices=FORMATS, default="avro")
+    parser.add_argument("--generation", type=int, default=0)
+
+
+def run(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="hushgram rollup", description=__doc__, epilog=f"example: {EXAMPLE}")
+    add_arguments(parser)
+    return execute(parser.parse_args(argv))
+
+
+def execute(options: argparse.Namespace) -> int:
+    try:
+        collections = load_collections(options.collections)
+        if options.estimator:
+            collections = {name: replace(c, estimator=options.estimator) for name, c in collections.items()}
+        length = parse_duration("--window", options.window) if options.window else None
+    except CollectionError as error:
+        raise UsageError(str(error)) from None
+    shares = _shares(options.quantiles) if options.quantiles else SHARES
+    kept = read_results(options.input, "histograms", Histogram.from_avro)
+    unknown = {part.key.collection for part in kept} - set(collections)
+    if unknown:
+        raise UsageError(f"histograms of {sorted(unknown)[0]!r}, which {options.collections} does not define")
+    merged = merge(kept, length, options.generation)
+    for name, collection in collections.items():
+        windows = [(key, pane, tallies) for key, pane, tallies in merged if key.collection == name]
+        if windows:
+            _write(options.output, options.format, collection, windows, shares)
+    say(f"merged {len(kept):,} histograms into {len(merged):,}, in {options.output}")
+    return 0
+
+
+def merge(kept: Sequence[Histogram], length: int | None, generation: int) -> list[tuple[Key, Pane, Tallies]]:
+    """Histograms of windows that do not overlap, added up into windows of `length` milliseconds."""
+    together: dict[Key, list[Histogram]] = {}
+    for part in kept:
+        size = part.key.window_end - part.key.window_start
+        if length is None:
+            key = part.key
+        else:
+            start = part.key.window_start // length * length
+            key = Key(part.key.collection, part.key.group, start, start + length)
+            if length % size or part.key.window_start % size:
+                raise UsageError(f"--window: windows of {size} ms do not fit into {length} ms, or overlap")
+        together.setdefault(key, []).append(part)
+    return [
+        (key, Pane(generation), Tallies.merge(Tallies(dict(part.tallies)) for part in parts))
+        for key, parts in together.items()
+    ]
+
+
+def _write(
+    output: str,
+    kind: str,
+    collection: Collection,
+    windows: Sequence[tuple[Key, Pane, Tallies]],
+    shares: Sequence[float],
+) -> None:
+    try:
+        answers: list[Snapshot] = snapshots(collection, windows, shares)
+    except ValueError as error:  # a revision that the file no longer lists, a tally of another length
+        raise UsageError(f"{collection.name}: {error}") from None
+    for folder, definition, records in (
+        ("snapshots", SNAPSHOT, list[Record](answers)),
+        ("histograms", HISTOGRAM, list[Record](histogram(*window) for window in windows)),
+    ):
+        _write_files(FileSystems.join(output, folder), definition, kind, records)
+
+
+def _write_files(directory: str, definition: Definition, kind: str, records: Sequence[Record]) -> None:
+    by_file: dict[str, list[Record]] = {}
+    for record in records:
+        by_file.setdefault(file_name(record), []).append(record)
+    for name, mine in by_file.items():
+        path = FileSystems.join(directory, *f"{name}.{kind}".split("/"))
+        write_atomically(path, FORMATS[kind](definition, mine))
+
+
+def _shares(text: str) -> tuple[float, ...]:
+    try:
+        shares = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        shares = ()
+    if not shares or not all(0 < share < 1 for share in shares):
+        raise UsageError(f"--quantiles: got {text!r}, allowed: numbers between 0 and 1, such as 0.5,0.9,0.99")
+    return shares

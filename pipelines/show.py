@@ -1,0 +1,110 @@
+"""`hushgram show`: snapshots as a table in the terminal, with a small picture of each distribution."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushgram.arrays import FloatArray
+from pipelines.console import UsageError, say
+from pipelines.results import read_results
+from schemas.records import Snapshot
+
+EXAMPLE = "hushgram show results"
+BARS = " ▁▂▃▄▅▆▇█"
+PICTURE_WIDTH = 32
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", help="what `hushgram aggregate` wrote")
+    parser.add_argument("--truth", metavar="FILE", help="truth.jsonl of a simulation, to compare with")
+    parser.add_argument("--groups", action="store_true", help="each group too, not only all together")
+
+
+def run(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="hushgram show", description=__doc__, epilog=f"example: {EXAMPLE}")
+    add_arguments(parser)
+    return execute(parser.parse_args(argv))
+
+
+def execute(options: argparse.Namespace) -> int:
+    snapshots = read_results(options.directory, "snapshots", Snapshot.from_avro)
+    known = _truth(options.truth) if options.truth else {}
+    for name in dict.fromkeys(snapshot.key.collection for snapshot in snapshots):
+        mine = [s for s in snapshots if s.key.collection == name and (options.groups or s.key.group is None)]
+        say("")
+        first = mine[0]
+        unit = _shown(first.unit) or "no unit"
+        say(f"{_shown(name)} ({unit}, {first.low:g} to {first.high:g}, {first.estimator})")
+        for line in _table(mine, known):
+            say(line)
+    return 0
+
+
+def _table(snapshots: Sequence[Snapshot], known: dict[Any, dict[str, Any]]) -> list[str]:
+    rows = [["window (UTC)", "group", "reports", "mean", "median", "distribution", "note"]]
+    for s in snapshots:
+        key = s.key
+        true = known.get((key.collection, key.group, key.window_start, key.window_end))
+        mean = f"{s.mean:.4g} ± {(s.mean_high - s.mean_low) / 2:.2g}"
+        median = "-"
+        middle = next((q for q in s.quantiles or () if q.share == 0.5), None)
+        if middle:
+            median = f"{middle.value:.4g} [{middle.low:.4g}, {middle.high:.4g}]"
+        if true:
+            mean += f" (true {true['mean']:.4g})"
+            median += f" (true {true['quantiles']['0.5']:.4g})" if middle else ""
+        picture = "" if s.probabilities is None else bars(s.probabilities)
+        rows.append(
+            [_span(s), _shown(key.group or "all"), f"{s.reports:,}", mean, median, picture, "; ".join(notes(s))]
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def notes(snapshot: Snapshot) -> list[str]:
+    """What a reader should know before trusting the numbers, in words."""
+    said = []
+    if snapshot.status == "too_few":
+        said.append("too few reports to trust")
+    if snapshot.status == "no_reports":
+        said.append("no reports")
+    if not snapshot.converged:
+        said.append("the estimate did not settle")
+    if snapshot.fit is not None and snapshot.fit < 0.001:
+        said.append("the reports do not fit the mechanism")
+    return said
+
+
+def bars(probabilities: FloatArray) -> str:
+    """A distribution in one line of block characters."""
+    bounds = np.linspace(0, probabilities.size, min(PICTURE_WIDTH, probabilities.size) + 1).round().astype(int)
+    sums = np.maximum(np.add.reduceat(probabilities, bounds[:-1]) / np.diff(bounds), 0)
+    return "".join(BARS[round(8 * height)] for height in sums / max(float(sums.max()), 1e-300))
+
+
+def _span(snapshot: Snapshot) -> str:
+    start, end = (datetime.fromtimestamp(t / 1000, UTC) for t in (snapshot.key.window_start, snapshot.key.window_end))
+    same_day = start.date() == end.date()
+    return f"{start:%Y-%m-%d %H:%M} – {end:{'%H:%M' if same_day else '%m-%d %H:%M'}}"
+
+
+def _shown(text: str) -> str:
+    """A name from outside: nothing in it may move the cursor."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def _truth(path: str) -> dict[Any, dict[str, Any]]:
+    try:
+        lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+        return {(t["collection"], t["group"], t["window_start"], t["window_end"]): t for t in lines}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"--truth {path}: cannot be read: {error}") from None

@@ -1,0 +1,170 @@
+"""Results as files: Avro, JSON lines or Parquet, one for each collection and window.
+
+A file appears whole or not at all (it is written under another name and renamed), and a run that is repeated writes the
+same names: sinks are idempotent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import posixpath
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import apache_beam as beam
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import PCollection
+
+from schemas.definitions import Definition
+from schemas.records import DeadLetter, Histogram, Snapshot
+
+Record = Snapshot | Histogram | DeadLetter
+
+
+def safe_name(text: str) -> str:
+    """A text from outside as part of a file name: no separator, no dots that climb, no name too long for a disk.
+
+    >>> safe_name("commute"), safe_name("../../etc/passwd"), safe_name("..")
+    ('commute', '..%2F..%2Fetc%2Fpasswd', '%2E%2E')
+    """
+    quoted = quote(text, safe="")
+    if not quoted.strip("."):
+        return quoted.replace(".", "%2E")
+    if len(quoted) > 100:
+        return f"{quoted[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return quoted
+
+
+def file_name(record: Record) -> str:
+    """The file that a record belongs in, below its directory and without its ending."""
+    if isinstance(record, DeadLetter):
+        return f"{safe_name(record.reason)}"
+    key = record.key
+    times = "-".join(_moment(edge) for edge in (key.window_start, key.window_end))
+    return posixpath.join(safe_name(key.collection), f"{times}-g{record.pane.generation}")
+
+
+def _moment(milliseconds: int) -> str:
+    """A time for a file name; what lies outside the calendar stays a number."""
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return str(milliseconds)
+    return moment.strftime("%Y%m%dT%H%M%S") + (f".{milliseconds % 1000:03d}" if milliseconds % 1000 else "")
+
+
+def as_avro(definition: Definition, records: Sequence[Record]) -> bytes:
+    stream = io.BytesIO()
+    fastavro.writer(stream, definition.parsed, [record.to_avro() for record in records], codec="deflate")
+    return stream.getvalue()
+
+
+def as_json_lines(definition: Definition, records: Sequence[Record]) -> bytes:
+    lines = (json.dumps(_readable(record.to_avro()), ensure_ascii=False, allow_nan=False) for record in records)
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def as_parquet(definition: Definition, records: Sequence[Record]) -> bytes:
+    stream = io.BytesIO()
+    table = pa.Table.from_pylist([record.to_avro() for record in records], schema=arrow_schema(definition))
+    pq.write_table(table, stream)
+    return stream.getvalue()
+
+
+FORMATS: dict[str, Callable[[Definition, Sequence[Record]], bytes]] = {
+    "avro": as_avro,
+    "jsonl": as_json_lines,
+    "parquet": as_parquet,
+}
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {key: _readable(part) for key, part in value.items()}
+    return [_readable(part) for part in value] if isinstance(value, list) else value
+
+
+def arrow_schema(definition: Definition) -> pa.Schema:
+    """The schema of Parquet files, from the Avro one."""
+    return pa.schema([_arrow_field(field) for field in definition.parsed["fields"]])
+
+
+def _arrow_field(field: dict[str, Any]) -> pa.Field:
+    avro = field["type"]
+    nullable = isinstance(avro, list)
+    return pa.field(field["name"], _arrow_type(avro[1] if nullable else avro), nullable=nullable)
+
+
+def _arrow_type(avro: Any) -> pa.DataType:
+    simple = {
+        "string": pa.string(),
+        "long": pa.int64(),
+        "int": pa.int32(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "bytes": pa.binary(),
+    }
+    if isinstance(avro, str):
+        return simple[avro]
+    if avro.get("logicalType") == "timestamp-millis":
+        return pa.timestamp("ms", tz="UTC")
+    if avro["type"] == "array":
+        return pa.list_(_arrow_type(avro["items"]))
+    if avro["type"] == "record":
+        return pa.struct([_arrow_field(field) for field in avro["fields"]])
+    return pa.binary(avro["size"]) if avro["type"] == "fixed" else simple[avro["type"]]
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """A file that appears whole or not at all, in place of one that may be there."""
+    directory, name = FileSystems.split(path)
+    if not FileSystems.exists(directory):
+        try:
+            FileSystems.mkdirs(directory)
+        except OSError:  # another worker was faster
+            if not FileSystems.exists(directory):
+                raise
+    temporary = FileSystems.join(directory, f".{name}.{secrets.token_hex(8)}")
+    with FileSystems.create(temporary, mime_type="application/octet-stream") as file:
+        file.write(data)
+    FileSystems.rename([temporary], [path])
+
+
+@dataclass
+class WriteRecords(beam.PTransform[Any, Any]):
+    """Records of one kind to a directory, in one format; the paths written come out."""
+
+    directory: str
+    definition: Definition
+    format: str
+
+    def expand(self, records: PCollection[Any]) -> PCollection[Any]:
+        return (
+            records
+            | "By file" >> beam.WithKeys(file_name)
+            | "Together" >> beam.GroupByKey()
+            | "Write" >> beam.MapTuple(self.write)
+        )
+
+    def write(self, name: str, records: Iterable[Record]) -> str:
+        path = FileSystems.join(self.directory, *f"{name}.{self.format}".split("/"))
+        ordered = sorted(records, key=_order)
+        write_atomically(path, FORMATS[self.format](self.definition, ordered))
+        return path
+
+
+def _order(record: Record) -> tuple[Any, ...]:
+    if isinstance(record, DeadLetter):
+        return record.source, record.position or 0, record.detail
+    return record.key.group is not None, record.key.group or ""

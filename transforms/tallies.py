@@ -1,0 +1,86 @@
+"""The tallies of one window by revision: a value that merges, and the bytes it travels as."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hushgram.arrays import IntArray
+
+VERSION = 1
+HEADER = struct.Struct("<BH")
+PART = struct.Struct("<8sqIBI")
+DENSE = 0xFFFF_FFFF
+
+
+@dataclass(eq=False)
+class Tallies:
+    """Of each revision that reported, the number of reports and the counts."""
+
+    parts: dict[str, tuple[int, IntArray]] = field(default_factory=dict)
+
+    @property
+    def reports(self) -> int:
+        return sum(reports for reports, _ in self.parts.values())
+
+    def add(self, other: Tallies) -> Tallies:
+        """Take in another one, in place; the other stays as it is, and shares nothing with this one."""
+        for revision, (reports, counts) in other.parts.items():
+            if revision in self.parts:
+                own_reports, own = self.parts[revision]
+                own += counts
+                self.parts[revision] = own_reports + reports, own
+            else:
+                self.parts[revision] = reports, counts.copy()
+        return self
+
+    @classmethod
+    def merge(cls, many: Iterable[Tallies]) -> Tallies:
+        total = cls()
+        for one in many:
+            total.add(one)
+        return total
+
+
+def encode(tallies: Tallies) -> bytes:
+    """A fixed layout, the same for equal tallies: sparse while few cells are counted, dense after.
+
+    Version and number of revisions; for each, in order: fingerprint, reports, length, the bytes of a count, and how
+    many cells are counted (or that all are told); then positions, if sparse, and counts.
+    """
+    encoded = [HEADER.pack(VERSION, len(tallies.parts))]
+    for revision, (reports, counts) in sorted(tallies.parts.items()):
+        width = np.min_scalar_type(int(counts.max(initial=0))).itemsize
+        counted = np.flatnonzero(counts)
+        sparse = counted.size * (4 + width) < counts.size * width
+        told = counted.size if sparse else DENSE
+        encoded.append(PART.pack(bytes.fromhex(revision), reports, counts.size, width, told))
+        if sparse:
+            encoded.append(counted.astype("<u4").tobytes())
+        encoded.append((counts[counted] if sparse else counts).astype(f"<u{width}").tobytes())
+    return b"".join(encoded)
+
+
+def decode(data: bytes) -> Tallies:
+    """The tallies that `encode` wrote, of this version."""
+    version, revisions = HEADER.unpack_from(data)
+    if version != VERSION:
+        raise ValueError(f"tallies of version {version}: this program reads version {VERSION}")
+    at, parts = HEADER.size, {}
+    for _ in range(revisions):
+        revision, reports, length, width, told = PART.unpack_from(data, at)
+        at += PART.size
+        if told == DENSE:
+            counts = np.frombuffer(data, f"<u{width}", length, at).astype(np.int64)
+            at += width * length
+        else:
+            counts = np.zeros(length, dtype=np.int64)
+            positions = np.frombuffer(data, "<u4", told, at)
+            at += 4 * told
+            counts[positions] = np.frombuffer(data, f"<u{width}", told, at)
+            at += width * told
+        parts[revision.hex()] = reports, counts
+    return Tallies(parts)
