@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -16,6 +16,7 @@ from schemas.records import DeadLetter
 from transforms.parse import Parser
 from transforms.plan import Plan
 from transforms.sources.avro_files import read_file
+from transforms.uploads import Uploads
 
 EXAMPLE = "hushgram check --collections collections.yaml --input 'reports/*.avro'"
 EXAMPLES_SHOWN = 3
@@ -59,19 +60,21 @@ def _read(parser: Parser, patterns: Sequence[str]) -> tuple[Counter[tuple[str, s
     accepted: Counter[tuple[str, str]] = Counter()
     letters: dict[str, list[DeadLetter]] = {}
     with_id = 0
+    for outcome in _outcomes(parser, patterns):
+        if isinstance(outcome, DeadLetter):
+            letters.setdefault(outcome.reason, []).append(outcome)
+            continue
+        with_id += int(outcome.sizes[outcome.has_id].sum())
+        for place, revisions in enumerate(parser.plan.revisions):
+            for index, kind in enumerate(revisions):
+                mine = (outcome.collection == place) & (outcome.revision == index)
+                accepted[kind.name, kind.revision] += int(outcome.sizes[mine].sum())
+    return +accepted, with_id, letters
+
+
+def _outcomes(parser: Parser, patterns: Sequence[str]) -> Iterator[Uploads | DeadLetter]:
     for match in FileSystems.match(list(patterns)):
         for found in match.metadata_list:
             with FileSystems.open(found.path) as stream:
                 for read in read_file(found.path, stream, 0, lambda _: True):
-                    for outcome in parser.parse(read):
-                        if isinstance(outcome, DeadLetter):
-                            letters.setdefault(outcome.reason, []).append(outcome)
-                            continue
-                        with_id += int(outcome.sizes[outcome.has_id].sum())
-                        for place, revision in set(
-                            zip(outcome.collection.tolist(), outcome.revision.tolist(), strict=True)
-                        ):
-                            mine = (outcome.collection == place) & (outcome.revision == revision)
-                            kind = parser.plan.revisions[place][revision]
-                            accepted[kind.name, kind.revision] += int(outcome.sizes[mine].sum())
-    return accepted, with_id, letters
+                    yield from parser.parse(read)

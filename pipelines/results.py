@@ -17,18 +17,19 @@ Result = TypeVar("Result", Snapshot, Histogram)
 
 
 def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
-    """All results below a directory, or below its folder `kind`; of several about one window, the best."""
-    patterns = [
-        FileSystems.join(base, "*", f"*.{ending}") for base in _bases(directory, kind) for ending in ("avro", "parquet")
-    ]
-    paths = [found.path for match in FileSystems.match(patterns) for found in match.metadata_list]
+    """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
+    paths = _files(FileSystems.join(directory, kind)) or _files(directory)
     if not paths:
         raise UsageError(f"{directory}: no {kind} there, as .avro or .parquet files below a folder for each collection")
-    return best(make(record) for path in sorted(paths) for record in _records(path))
+    try:
+        return best(make(record) for path in paths for record in _records(path))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{directory}: files that hold something else than {kind}: no {error}") from None
 
 
-def _bases(directory: str, kind: str) -> list[str]:
-    return [FileSystems.join(directory, kind), directory]
+def _files(directory: str) -> list[str]:
+    patterns = [FileSystems.join(directory, "*", f"*.{ending}") for ending in ("avro", "parquet")]
+    return sorted(found.path for match in FileSystems.match(patterns) for found in match.metadata_list)
 
 
 def best(results: Iterable[Result]) -> list[Result]:

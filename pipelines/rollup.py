@@ -63,17 +63,17 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def merge(kept: Sequence[Histogram], length: int | None, generation: int) -> list[tuple[Key, Pane, Tallies]]:
-    """Histograms of windows that do not overlap, added up into windows of `length` milliseconds."""
+    """Histograms added up into windows of `length` milliseconds, or left as they are."""
     together: dict[Key, list[Histogram]] = {}
     for part in kept:
-        size = part.key.window_end - part.key.window_start
-        if length is None:
-            key = part.key
-        else:
+        key, size = part.key, part.key.window_end - part.key.window_start
+        if length is not None:
+            if length % size:
+                raise UsageError(f"--window: windows of {size} ms do not fit evenly into {length} ms")
+            if part.key.window_start % size:
+                continue  # of sliding windows, those that stand side by side hold everything once
             start = part.key.window_start // length * length
             key = Key(part.key.collection, part.key.group, start, start + length)
-            if length % size or part.key.window_start % size:
-                raise UsageError(f"--window: windows of {size} ms do not fit into {length} ms, or overlap")
         together.setdefault(key, []).append(part)
     return [
         (key, Pane(generation), Tallies.merge(Tallies(dict(part.tallies)) for part in parts))

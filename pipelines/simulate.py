@@ -56,10 +56,10 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError("--reports and --hours: allowed: more than zero, at most 10⁹ reports and ten years")
     chosen = [collections[options.collection]] if options.collection else list(collections.values())
     draws = [(collection, draw_for(collection, options.values)) for collection in chosen]
+    start, span = parse_time("--start", options.start), int(options.hours * 3_600_000)
     output = Path(options.output)
     output.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(options.seed)
-    start, span = parse_time("--start", options.start), int(options.hours * 3_600_000)
     truths: list[dict[str, Any]] = []
     for collection, draw in draws:
         values = draw(options.reports, rng)

@@ -79,7 +79,10 @@ def decode(
 
 
 def _same(writer: dict[str, Any], definition: Definition) -> bool:
-    return fastavro.schema.to_parsing_canonical_form(writer) == definition.canonical
+    try:
+        return fastavro.schema.to_parsing_canonical_form(writer) == definition.canonical
+    except Exception:  # a damaged header may hold a schema that is none; the slow way will say so
+        return False
 
 
 def _decode_fast(definition: Definition, count: int, data: bytes, lengths: IntArray | None) -> pl.DataFrame:

@@ -1,0 +1,148 @@
+"""What a person types: help, mistakes that end at once with a line to act on, and simulation."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hushgram import load_collections
+from pipelines import command
+from pipelines.results import read_results
+from pipelines.show import bars
+from schemas.records import Snapshot
+from transforms.sinks.files import safe_name
+
+YAML = """
+collections:
+  commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 4, groups: [DE, FR], windows: {size: 1h}}
+  age: {domain: {low: 0, high: 63, integer: true}, buckets: 64, epsilon: 4, windows: {size: 2h, every: 1h}}
+"""
+
+
+@pytest.fixture
+def collections(tmp_path):
+    path = tmp_path / "collections.yaml"
+    path.write_text(YAML)
+    return str(path)
+
+
+@pytest.mark.parametrize("packed", [[], ["--packed"]], ids=["single", "packed"])
+@pytest.mark.parametrize("ids", [[], ["--ids"]], ids=["no ids", "ids"])
+def test_simulated_reports_are_found_again(collections, tmp_path, packed, ids):
+    made = ["--collections", collections, "--reports", "6000", "--hours", "3", "--values", "beta(5,2)"]
+    assert command.main(["simulate", *made, "--output", str(tmp_path / "r"), *packed, *ids]) == 0
+    read = ["--collections", collections, "--input", str(tmp_path / "r" / "*.avro"), "--output", str(tmp_path / "o")]
+    assert command.main(["aggregate", *read]) == 0
+    truth = [json.loads(line) for line in (tmp_path / "r" / "truth.jsonl").read_text().splitlines()]
+    snapshots = {
+        (s.key.collection, s.key.group, s.key.window_start): s
+        for s in read_results(str(tmp_path / "o"), "snapshots", Snapshot.from_avro)
+    }
+    assert set(snapshots) == {(t["collection"], t["group"], t["window_start"]) for t in truth}
+    held = []
+    for t in truth:
+        s = snapshots[t["collection"], t["group"], t["window_start"]]
+        assert s.reports == t["reports"]
+        held.append(s.mean_low <= t["mean"] <= s.mean_high)
+    assert np.mean(held) > 0.8  # at 95 %, 13 or more of 16 hold but for once in 1000; the seed is fixed
+
+
+def test_the_same_seed_makes_the_same_reports(collections, tmp_path):
+    contents = []
+    for name in ("a", "b"):
+        arguments = ["--collections", collections, "--reports", "500", "--output", str(tmp_path / name), "--seed", "3"]
+        assert command.main(["simulate", *arguments]) == 0
+        contents.append((tmp_path / name / "truth.jsonl").read_text())
+    assert contents[0] == contents[1]
+
+
+def test_values_from_a_file(collections, tmp_path):
+    (tmp_path / "v.csv").write_text("minutes,x\n30,1\n90,2\n")
+    arguments = ["simulate", "--collections", collections, "--collection", "commute", "--reports", "100"]
+    arguments += ["--output", str(tmp_path / "r"), "--hours", "1"]
+    assert command.main([*arguments, "--values", f"{tmp_path}/v.csv:minutes"]) == 0
+    truth = [json.loads(line) for line in (tmp_path / "r" / "truth.jsonl").read_text().splitlines()]
+    assert 30 <= truth[0]["mean"] <= 90
+
+
+WRONG = [
+    (["simulate", "--values", "nonsense"], "--values: got 'nonsense', allowed: "),
+    (["simulate", "--values", "beta(5)"], "--values beta(5)"),
+    (["simulate", "--values", "beta(-1,2)"], "--values beta(-1,2)"),
+    (["simulate", "--collection", "other"], "--collection: got 'other', allowed: commute, age"),
+    (["simulate", "--reports", "0"], "--reports and --hours"),
+    (["simulate", "--start", "yesterday"], "--start: got 'yesterday'"),
+    (["aggregate", "--input", "/nowhere/*.avro"], "--input /nowhere/*.avro: no such file"),
+    (["aggregate", "--input", "README.md", "--as-of", "soon"], "--as-of: got 'soon'"),
+    (["aggregate", "--input", "README.md", "--generation", "-1"], "--generation"),
+    (["check", "--input", "/nowhere"], "no such file"),
+    (["rollup", "--input", "/nowhere"], "no histograms there"),
+    (["rollup", "--input", "/nowhere", "--quantiles", "2"], "--quantiles: got '2'"),
+    (["rollup", "--input", "/nowhere", "--window", "soon"], "--window: got 'soon'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG])
+def test_a_mistake_ends_at_once_with_a_line_to_act_on(collections, tmp_path, capsys, arguments, message):
+    more = ["--collections", collections]
+    if arguments[0] != "check":
+        more += ["--output", str(tmp_path / "out")]
+    assert command.main([*arguments, *more]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("hushgram: ")
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_wrong_collections_file_ends_every_command(tmp_path, capsys):
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("collections: {a: {domain: {low: 0, high: 1}, epsilon: -1}}")
+    for arguments in (
+        ["simulate", "--output", "x"],
+        ["aggregate", "--input", "x", "--output", "x"],
+        ["check", "--input", "x"],
+    ):
+        assert command.main([*arguments, "--collections", str(wrong)]) == 2
+        assert "epsilon: got -1" in capsys.readouterr().err
+
+
+def test_help_is_there_for_everyone(capsys):
+    assert command.main(["--help"]) == 0
+    assert "hushgram aggregate" in capsys.readouterr().out
+    assert command.main([]) == 2
+    assert command.main(["agregate"]) == 2
+    assert "no command 'agregate', allowed: simulate, aggregate" in capsys.readouterr().err
+    for name in command.COMMANDS:
+        with pytest.raises(SystemExit) as ended:
+            command.main([name, "--help"])
+        assert ended.value.code == 0
+        assert "example: hushgram" in " ".join(capsys.readouterr().out.split())
+    assert command.main(["show", "/nowhere"]) == 2
+    assert "no snapshots there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["../../x", "..", ".", "a/b\\c", "\x00", "ü" * 128, "x" * 128, "%2e%2e", "-rf", "a b"])
+def test_no_name_escapes_from_its_directory(name):
+    safe = safe_name(name)
+    assert "/" not in safe
+    assert "\\" not in safe
+    assert safe not in ("", ".", "..")
+    assert len(safe) <= 100
+    assert safe.isascii()
+    assert safe_name(name + "y") != safe
+
+
+def test_bars_show_where_the_mass_is():
+    assert bars(np.array([0.0, 0.5, 1.0])) == " ▄█"
+    assert len(bars(np.full(1024, 1 / 1024))) == 32
+    assert bars(np.zeros(4)) == "    "
+
+
+def test_bundled_values_fill_the_domain(collections):
+    from pipelines.values import draw_for
+
+    commute = load_collections(collections)["commute"]
+    for name in ("taxi", "income", "retirement", "uniform"):
+        values = draw_for(commute, name)(1000, np.random.default_rng(1))
+        assert 0 <= values.min() < values.max() <= 180

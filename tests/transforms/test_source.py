@@ -1,0 +1,138 @@
+"""Report files: every block belongs to one range, and damage costs itself alone."""
+
+import gzip
+import io
+import itertools
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.io import source_test_utils
+from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
+from apache_beam.testing.util import assert_that, equal_to
+from reports import avro_file, batch_rows, report_rows
+
+from hushgram import Collection
+from schemas.container import DamagedError, read_header
+from schemas.definitions import REPORT_BATCH
+from schemas.records import DeadLetter
+from transforms.parse import Parser
+from transforms.plan import Plan
+from transforms.sources.avro_files import AvroBlocks, Damage, Run, read_file
+
+COLLECTION = Collection(name="commute", low=0, high=180, buckets=16, epsilon=1, groups=["DE", "FR"])
+PARSER = Parser(Plan.of([COLLECTION]), 1_800_000_000_000)
+ROWS = report_rows(COLLECTION, 400, seed=1)
+
+
+def everything(data, name="file", start=0, end=10**9):
+    return list(read_file(name, io.BytesIO(data), start, lambda position: position < end))
+
+
+def counted(reads):
+    """(accepted, refused with a known number, places of unknown number)"""
+    accepted = refused = unknown = 0
+    for read in reads:
+        for outcome in PARSER.parse(read):
+            if isinstance(outcome, DeadLetter):
+                refused += outcome.reports or 0
+                unknown += outcome.reports is None
+            else:
+                accepted += outcome.reports
+    return accepted, refused, unknown
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy"])
+def test_any_cut_into_ranges_reads_every_block_once(codec):
+    data = avro_file(ROWS, codec=codec, sync=600)
+    whole = [block.offset for run in everything(data) for block in run.blocks]
+    assert len(whole) > 8
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        cuts = [0, *sorted(rng.integers(1, len(data) + 40, rng.integers(0, 6)).tolist()), len(data)]
+        found = []
+        for start, end in itertools.pairwise(cuts):
+            for run in everything(data, start=start, end=end):
+                assert isinstance(run, Run)
+                found += [block.offset for block in run.blocks]
+        assert found == whole
+
+
+def test_beams_own_checks_of_a_splittable_source(tmp_path):
+    path = tmp_path / "reports.avro"
+    path.write_bytes(avro_file(ROWS[:60], sync=500))
+    source = AvroBlocks(str(path))
+    bundles = [(bundle.source, bundle.start_position, bundle.stop_position) for bundle in source.split(700)]
+    assert len(bundles) > 1
+    # Runs differ with the split; their blocks do not.
+    one = [b.offset for run in source_test_utils.read_from_source(source) for b in run.blocks]
+    many = [b.offset for bundle in bundles for run in source_test_utils.read_from_source(*bundle) for b in run.blocks]
+    assert sorted(many) == one
+
+
+def test_globs_gzip_and_mixed_kinds_in_one_run(tmp_path):
+    (tmp_path / "a.avro").write_bytes(avro_file(ROWS[:100]))
+    (tmp_path / "b.avro.gz").write_bytes(gzip.compress(avro_file(ROWS[100:250], codec="null")))
+    (tmp_path / "c.avro").write_bytes(avro_file(batch_rows(COLLECTION, ROWS[250:]), REPORT_BATCH, "snappy"))
+    (tmp_path / "d.avro").write_bytes(b"")
+    with Pipeline(runner="FnApiRunner") as pipeline:
+        reads = pipeline | beam.io.Read(AvroBlocks(str(tmp_path / "*.avro*")))
+        assert_that(reads | beam.Map(lambda read: counted([read])[0]) | beam.CombineGlobally(sum), equal_to([400]))
+
+
+def test_every_flipped_byte_is_accounted_for():
+    rows = ROWS[:60]
+    data = avro_file(rows, codec="null", sync=400)
+    assert counted(everything(data)) == (60, 0, 0)
+    header = read_header(io.BytesIO(data)).size
+    exact = 0
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 0x55
+        try:
+            accepted, refused, unknown = counted(everything(bytes(damaged)))
+        except DamagedError as error:  # pragma: no cover
+            raise AssertionError(f"byte {position} raised") from error
+        # All is accepted or refused, or a letter says that there is more than could be read.
+        assert accepted + refused == 60 or unknown or position < header
+        exact += accepted + refused == 60
+    assert exact > 0.8 * (len(data) - header)
+
+
+def test_every_truncation_is_accounted_for():
+    rows = ROWS[:40]
+    data = avro_file(rows, sync=400)
+    for length in range(1, len(data)):
+        accepted, refused, unknown = counted(everything(data[:length]))
+        assert accepted + refused <= 40
+        assert unknown or accepted in {0, *range(1, 41)}
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x00", b"not an avro file at all", b"Obj\x01", bytes(1000), gzip.compress(b"x")], ids=range(5)
+)
+def test_what_is_no_avro_file_is_one_letter(data):
+    [damage] = everything(data)
+    assert isinstance(damage, Damage)
+    [letter] = PARSER.parse(damage)
+    assert (letter.reason, letter.reports, letter.source) == ("undecodable", None, "file")
+
+
+def test_damage_in_the_middle_costs_itself_alone():
+    data = bytearray(avro_file(ROWS, codec="deflate", sync=600))
+    blocks = [block for run in everything(bytes(data)) for block in run.blocks]
+    victim = blocks[3]
+    data[victim.offset + 10] ^= 0xFF
+    accepted, refused, unknown = counted(everything(bytes(data)))
+    assert (accepted, refused, unknown) == (400 - victim.count, victim.count, 0)
+
+
+def test_foreign_records_are_named():
+    import fastavro
+
+    schema = {"type": "record", "name": "Weather", "namespace": "other", "fields": [{"name": "t", "type": "double"}]}
+    stream = io.BytesIO()
+    fastavro.writer(stream, schema, [{"t": 1.0}] * 5)
+    [letter] = PARSER.parse(everything(stream.getvalue())[0])
+    assert (letter.reason, letter.reports) == ("unknown_schema", 5)
+    assert "other.Weather" in letter.detail
