@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup test test-fast lint format benchmarks coverage clean
+.PHONY: setup demo test test-fast lint format benchmarks coverage clean
 
 setup: .venv/ready
 
@@ -28,8 +28,21 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A million devices, three collections over real data: simulated, aggregated on the in-process runner, shown.
+DEMO := build/demo
+SIMULATE := $(BIN)/hushgram simulate --collections examples/demo.yaml --hours 4
+
+demo: setup
+	rm -rf $(DEMO)
+	$(SIMULATE) --collection pickup --values taxi --reports 500000 --output $(DEMO)/reports/pickup
+	$(SIMULATE) --collection contribution --values retirement --reports 250000 --packed --output $(DEMO)/reports/contribution
+	$(SIMULATE) --collection income --values income --reports 250000 --ids --output $(DEMO)/reports/income
+	$(BIN)/hushgram aggregate --collections examples/demo.yaml --input '$(DEMO)/reports/*/*.avro' --output $(DEMO)/results
+	$(BIN)/hushgram show $(DEMO)/results $(foreach c,pickup contribution income,--truth $(DEMO)/reports/$(c)/truth.jsonl)
+
 benchmarks: setup
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.batch
 
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage

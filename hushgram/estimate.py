@@ -19,7 +19,7 @@ from hushgram.estimators.solution import Solution, Uncertainty
 Status = Literal["ok", "too_few", "no_reports"]
 Interval = tuple[float, float]
 
-BAND_DRAWS = 4000
+BAND_DRAWS = 1000
 
 
 class NotEstimableError(ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +24,7 @@ PICTURE_WIDTH = 32
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="what `hushgram aggregate` wrote")
-    parser.add_argument("--truth", metavar="FILE", help="truth.jsonl of a simulation, to compare with")
+    parser.add_argument("--truth", action="append", default=[], metavar="FILE", help="truth.jsonl of a simulation")
     parser.add_argument("--groups", action="store_true", help="each group too, not only all together")
 
 
@@ -35,7 +36,7 @@ def run(argv: Sequence[str]) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     snapshots = read_results(options.directory, "snapshots", Snapshot.from_avro)
-    known = _truth(options.truth) if options.truth else {}
+    known = {window: true for path in options.truth for window, true in _truth(path).items()}
     for name in dict.fromkeys(snapshot.key.collection for snapshot in snapshots):
         mine = [s for s in snapshots if s.key.collection == name and (options.groups or s.key.group is None)]
         say("")
@@ -48,26 +49,41 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _table(snapshots: Sequence[Snapshot], known: dict[Any, dict[str, Any]]) -> list[str]:
-    rows = [["window (UTC)", "group", "reports", "mean", "median", "distribution", "note"]]
+    rows = [["window (UTC)", "group", "reports", "mean", "median", "5 % … 95 %", "distribution", "note"]]
     for s in snapshots:
         key = s.key
         true = known.get((key.collection, key.group, key.window_start, key.window_end))
-        mean = f"{s.mean:.4g} ± {(s.mean_high - s.mean_low) / 2:.2g}"
-        median = "-"
-        middle = next((q for q in s.quantiles or () if q.share == 0.5), None)
-        if middle:
-            median = f"{middle.value:.4g} [{middle.low:.4g}, {middle.high:.4g}]"
+        quantiles = {q.share: q for q in s.quantiles or ()}
+        mean = f"{number(s.mean)} ± {number((s.mean_high - s.mean_low) / 2, 2)}"
+        median = spread = "-"
+        if 0.5 in quantiles:
+            middle = quantiles[0.5]
+            median = f"{number(middle.value)} [{number(middle.low)}, {number(middle.high)}]"
+        if 0.05 in quantiles and 0.95 in quantiles:
+            spread = f"{number(quantiles[0.05].value)} … {number(quantiles[0.95].value)}"
         if true:
-            mean += f" (true {true['mean']:.4g})"
-            median += f" (true {true['quantiles']['0.5']:.4g})" if middle else ""
+            known_quantiles = {share: number(value) for share, value in true["quantiles"].items()}
+            mean += f" (true {number(true['mean'])})"
+            median += f" (true {known_quantiles['0.5']})"
+            spread += f" (true {known_quantiles['0.05']} … {known_quantiles['0.95']})"
         picture = "" if s.probabilities is None else bars(s.probabilities)
-        rows.append(
-            [_span(s), _shown(key.group or "all"), f"{s.reports:,}", mean, median, picture, "; ".join(notes(s))]
-        )
+        said = "; ".join(notes(s))
+        rows.append([_span(s), _shown(key.group or "all"), f"{s.reports:,}", mean, median, spread, picture, said])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
+    return ["  " + "  ".join(row).rstrip() for row in padded]
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number for people: some significant digits, no exponent where it is not needed.
+
+    >>> number(15112.3), number(0.1234567), number(14.3), number(1.2e12)
+    ('15,112', '0.1235', '14.30', '1.2e+12')
+    """
+    if value != 0 and not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.{digits}g}"
+    places = digits - 1 - (math.floor(math.log10(abs(value))) if value else 0)
+    return f"{value:,.{max(0, places)}f}"
 
 
 def notes(snapshot: Snapshot) -> list[str]:

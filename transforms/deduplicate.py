@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-import io
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
 from transforms.uploads import Uploads
 
-SHARDS = 64
+SHARDS = 32
+"""Uploads of one shard are held in memory at once; more shards mean less memory, and more and smaller pieces."""
+
+LAYOUT = {
+    "collection": "<u4",
+    "revision": "<u2",
+    "group": "<i4",
+    "event_time": "<i8",
+    "id": "<u8",
+    "sizes": "<u4",
+    "cells": "<i8",
+}
+HEADER = struct.Struct("<QQ")
 
 
 def shards(uploads: Uploads, count: int = SHARDS) -> Iterator[tuple[int, Uploads]]:
     """The uploads of each shard that has any. Ids are random, so their last bits spread them evenly."""
     shard = (uploads.id[:, 1] % np.uint64(count)).astype(np.int64)
-    for number in np.unique(shard).tolist():
-        yield number, uploads.take(shard == number)
+    ordered = uploads.reordered(np.argsort(shard, kind="stable"))
+    ends = np.cumsum(np.bincount(shard, minlength=count))
+    for number in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
+        yield number, ordered.between(int(ends[number - 1]) if number else 0, int(ends[number]))
 
 
 def first_of_each_id(parts: Sequence[Uploads]) -> tuple[Uploads, Uploads]:
@@ -26,10 +41,11 @@ def first_of_each_id(parts: Sequence[Uploads]) -> tuple[Uploads, Uploads]:
     Which of several uploads with one id comes first is not promised; that one of them counts is.
     """
     together = _concatenate(parts)
-    ids = np.ascontiguousarray(together.id).view([("high", np.uint64), ("low", np.uint64)]).ravel()
-    _, first = np.unique(ids, return_index=True)
-    is_first = np.zeros(len(together), dtype=bool)
-    is_first[first] = True
+    high, low = together.id[:, 0], together.id[:, 1]
+    order = np.lexsort((high, low))
+    same = (np.diff(low[order]) == 0) & (np.diff(high[order]) == 0)
+    is_first = np.ones(len(together), dtype=bool)
+    is_first[order[1:]] = ~same
     return together.take(is_first), together.take(~is_first)
 
 
@@ -39,13 +55,19 @@ def _concatenate(parts: Sequence[Uploads]) -> Uploads:
 
 
 def pack(uploads: Uploads) -> bytes:
-    """Columns as bytes, for the way to their shard."""
-    stream = io.BytesIO()
-    for field in fields(uploads):
-        np.save(stream, getattr(uploads, field.name), allow_pickle=False)
-    return stream.getvalue()
+    """Columns of uploads that all have an id, as bytes for the way to their shard."""
+    columns = [getattr(uploads, name).astype(kind).tobytes() for name, kind in LAYOUT.items()]
+    return b"".join([HEADER.pack(len(uploads), uploads.cells.size), *columns])
 
 
 def unpack(data: bytes) -> Uploads:
-    stream = io.BytesIO(data)
-    return Uploads(**{field.name: np.load(stream, allow_pickle=False) for field in fields(Uploads)})
+    """The uploads that `pack` packed."""
+    rows, cells = HEADER.unpack_from(data)
+    at = HEADER.size
+    columns: dict[str, Any] = {}
+    for name, kind in LAYOUT.items():
+        count = {"cells": cells, "id": 2 * rows}.get(name, rows)
+        column = np.frombuffer(data, kind, count, at)
+        at += column.nbytes
+        columns[name] = column.reshape(-1, 2) if name == "id" else column.astype(np.int64)
+    return Uploads(**columns, has_id=np.ones(rows, dtype=bool))

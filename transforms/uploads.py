@@ -49,8 +49,24 @@ class Uploads:
 
     def take(self, rows: BoolArray) -> Uploads:
         """The uploads of some rows."""
-        own = {field.name: getattr(self, field.name)[rows] for field in fields(self) if field.name != "cells"}
-        return Uploads(**own, cells=self.cells[np.repeat(rows, self.sizes)])
+        return Uploads(**self._rows(rows), cells=self.cells[np.repeat(rows, self.sizes)])
+
+    def reordered(self, order: IntArray) -> Uploads:
+        """The uploads in another order."""
+        if self.cells.size == len(self):  # single reports: each row is its cell
+            return Uploads(**self._rows(order), cells=self.cells[order])
+        starts, sizes = np.cumsum(self.sizes) - self.sizes, self.sizes[order]
+        within = np.arange(self.cells.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return Uploads(**self._rows(order), cells=self.cells[np.repeat(starts[order], sizes) + within])
+
+    def between(self, start: int, end: int) -> Uploads:
+        """The uploads of consecutive rows, without copying."""
+        first = int(self.sizes[:start].sum())
+        rows = slice(start, end)
+        return Uploads(**self._rows(rows), cells=self.cells[first : first + int(self.sizes[rows].sum())])
+
+    def _rows(self, rows: BoolArray | IntArray | slice) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name)[rows] for field in fields(self) if field.name != "cells"}
 
 
 @dataclass(frozen=True)

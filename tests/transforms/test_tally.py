@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from hushgram import Collection, Windows
 from schemas.columns import Labels, ReportColumns
+from transforms.deduplicate import first_of_each_id, shards, unpack
+from transforms.deduplicate import pack as pack_uploads
 from transforms.plan import EARLIEST, Plan, cell_width
 from transforms.tally import tally
 from transforms.uploads import ORDER, accept
@@ -187,3 +189,32 @@ def test_no_reports_and_one(count):
     rows = [("age", REVISIONS["age"][0], None, NOW, None, 3)] * count
     uploads, refused = accept(PLAN, columns_of(rows), NOW)
     assert (len(uploads), refused, len(list(tally(PLAN, uploads)))) == (count, [], count)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.lists(st.integers(0, 7), max_size=4)), max_size=20))
+def test_each_id_counts_once_wherever_it_goes(drawn):
+    revision = REVISIONS["age"][0]
+    packed = [
+        ("age", revision, None, NOW - hour * HOUR, (number * 7919) % 5 * 2**64 + number, pack("age", revision, cells))
+        for number, hour, cells in drawn
+    ]
+    uploads, _ = accept(PLAN, columns_of(packed, packed=True), NOW)
+    pieces = {}
+    for part in (uploads.between(0, len(uploads) // 2), uploads.between(len(uploads) // 2, len(uploads))):
+        for shard, piece in shards(part, count=3):
+            pieces.setdefault(shard, []).append(unpack(pack_uploads(piece)))
+    unique = [first_of_each_id(parts) for parts in pieces.values()]
+    kept = [tuple(row) for first, _ in unique for row in first.id.tolist()]
+    assert sorted(kept) == sorted({divmod(row[4], 2**64) for row in packed})
+    assert sum(len(first) + len(rest) for first, rest in unique) == len(packed)
+    assert sum(first.reports + rest.reports for first, rest in unique) == uploads.reports
+    # The cells stay with their upload.
+    by_id = {}
+    for row in packed:
+        by_id.setdefault(divmod(row[4], 2**64), []).append(row[5])
+    for first, rest in unique:
+        for part in (first, rest):
+            for index in range(len(part)):
+                one = part.between(index, index + 1)
+                assert pack("age", revision, one.cells) in by_id[tuple(one.id[0].tolist())]

@@ -11,7 +11,7 @@ from apache_beam.io.filebasedsource import FileBasedSource
 
 from schemas.container import SYNC_SIZE, Block, DamagedError, read_block, read_header, skip_to_sync
 
-RUN_BYTES = 1 << 18
+RUN_BYTES = 1 << 20
 """Blocks are handed on in runs of about so many compressed bytes: decoding has a price per run, whatever its length."""
 
 

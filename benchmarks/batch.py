@@ -1,0 +1,195 @@
+"""How fast the batch pipeline is, as ratios within one run: `python -m benchmarks.batch`.
+
+The reference is the plain way to do it in Beam, one element for each report: ReadFromAvro, TimestampedValue,
+WindowInto, CombinePerKey, on the in-process runner with one worker, as ours; it reads one of the same files, since all
+of them would take it minutes. Ours also removes duplicates, estimates the windows and writes the results.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import fastavro
+import numpy as np
+import polars as pl
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import window
+
+from hushgram import Collection, load_collections
+from pipelines import batch, simulate
+from schemas.definitions import REPORT_BATCH
+
+YAML = """
+collections:
+  commute:
+    domain: {low: 0, high: 180, unit: minutes}
+    buckets: 256
+    epsilon: 1.0
+    groups: [DE, FR, US]
+"""
+SINGLE = 1_500_000
+PACKED = 50_000_000
+HOURS = 4
+START = 1_767_225_600_000
+
+
+class CountCells(beam.CombineFn):
+    """What anyone would write first: a vector, and one added to it for each report."""
+
+    def __init__(self, cells: int) -> None:
+        self.cells = cells
+
+    def create_accumulator(self) -> Any:
+        return np.zeros(self.cells, dtype=np.int64)
+
+    def add_input(self, accumulator: Any, element: int) -> Any:
+        accumulator[element] += 1
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Any) -> Any:
+        return sum(accumulators, self.create_accumulator())
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return accumulator
+
+
+def _timestamped(report: dict[str, Any]) -> Any:
+    element = (report["collection"], report["group"] or ""), report["cell"]
+    return window.TimestampedValue(element, report["event_time"].timestamp())
+
+
+def plain_beam(pattern: str, cells: int) -> float:
+    """Seconds of the plain pipeline."""
+    started = time.perf_counter()
+    with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
+        (
+            pipeline
+            | beam.io.ReadFromAvro(pattern)
+            | beam.Map(_timestamped)
+            | beam.WindowInto(window.FixedWindows(3600))
+            | beam.CombinePerKey(CountCells(cells))
+        )
+    return time.perf_counter() - started
+
+
+def ours(collections: Path, pattern: str, output: Path) -> float:
+    """Seconds of `hushgram aggregate`."""
+    started = time.perf_counter()
+    arguments = ["--collections", str(collections), "--input", pattern, "--output", str(output)]
+    with open(os.devnull, "w") as nowhere:
+        before, sys.stdout = sys.stdout, nowhere
+        try:
+            batch.run(arguments)
+        finally:
+            sys.stdout = before
+    return time.perf_counter() - started
+
+
+def polars_alone(paths: list[Path], cells: int) -> float:
+    """Seconds to decode the same files with polars and count their cells, in one process without Beam."""
+    started = time.perf_counter()
+    total = np.zeros(cells, dtype=np.int64)
+    for path in paths:
+        total += np.bincount(pl.read_avro(path)["cell"].to_numpy(), minlength=cells)
+    return time.perf_counter() - started
+
+
+def write_packed(directory: Path, collection: Collection, reports: int) -> None:
+    """Batches of 1000 reports, ten million to a file."""
+    directory.mkdir(parents=True)
+    rng = np.random.default_rng(1)
+    for number, first in enumerate(range(0, reports, 10_000_000)):
+        count = min(10_000_000, reports - first)
+        cells = collection.simulate(180 * rng.beta(5, 2, count), rng)
+        rows = (
+            {
+                "collection": collection.name,
+                "revision": bytes.fromhex(collection.revision),
+                "cells": cells[at : at + 1000].astype("<u2").tobytes(),
+                "event_time": START + int(rng.integers(0, HOURS * 3_600_000)),
+                "group": collection.groups[at // 1000 % 3],
+                "id": None,
+            }
+            for at in range(0, count, 1000)
+        )
+        with (directory / f"{number:03d}.avro").open("wb") as file:
+            fastavro.writer(file, REPORT_BATCH.parsed, rows, codec="snappy", sync_interval=1 << 18)
+
+
+def memory(collections: Path, directory: Path) -> float:
+    """Megabytes at the highest of a process that aggregates a directory."""
+    code = (
+        "import sys; from benchmarks import batch; from pathlib import Path; import resource;"
+        "batch.ours(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]));"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    )
+    arguments = [str(collections), str(directory / "*.avro"), str(directory / "out")]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def estimation() -> float:
+    """The time of 1000 groups' estimates together, over that of one by one."""
+    collection = Collection(name="c", low=0, high=1, buckets=256, epsilon=1.0)
+    rng = np.random.default_rng(1)
+    tallies = [collection.tally(collection.simulate(rng.beta(5, 2, 5000), rng)) for _ in range(1000)]
+    started = time.perf_counter()
+    collection.estimate_many(tallies)
+    together = time.perf_counter() - started
+    started = time.perf_counter()
+    for tally in tallies[:100]:
+        collection.estimate(tally)
+    return together / (10 * (time.perf_counter() - started))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        collections = base / "collections.yaml"
+        collections.write_text(YAML)
+        [collection] = load_collections(collections).values()
+        cells = collection.randomizer.cells
+        made = ["--collections", str(collections), "--reports", str(SINGLE), "--hours", str(HOURS), "--ids"]
+        simulate.run([*made, "--output", str(base / "single")])
+        write_packed(base / "packed", collection, PACKED)
+        singles, packed = str(base / "single" / "*.avro"), str(base / "packed" / "*.avro")
+        ours(collections, singles, base / "warm")
+
+        fast = min(ours(collections, singles, base / "o1") for _ in range(3))
+        small = min(ours(collections, packed, base / "o2") for _ in range(2))
+        alone = min(polars_alone(sorted((base / "single").glob("*.avro")), cells) for _ in range(3))
+        one = sorted((base / "single").glob("*.avro"))[0]
+        plain = plain_beam(str(one), cells) / simulate.ROWS_PER_FILE * SINGLE
+        rows = [
+            ("Report files (deflate, with ids and groups) against plain Beam", f"{plain / fast:.0f}× faster", "≥ 30×"),
+            ("(reports/s: plain Beam, ours)", f"{SINGLE / plain:,.0f}, {SINGLE / fast:,.0f}", ""),
+            (
+                "ReportBatch files, reports/s against the same",
+                f"{(PACKED / small) / (SINGLE / plain):,.0f}× ({PACKED / small / 1e6:.1f} M/s)",
+                "≥ 1000×",
+            ),
+            ("Report files: share of the speed of polars and bincount alone", f"{100 * alone / fast:.0f} %", "≥ 50 %"),
+            ("estimating 1000 groups, d = 256, against one by one", f"{estimation():.2f}× the time", "≤ 0.4×"),
+        ]
+        write_packed(base / "ten", collection, 10_000_000)
+        write_packed(base / "hundred", collection, 100_000_000)
+        ten, hundred = memory(collections, base / "ten"), memory(collections, base / "hundred")
+        measured = f"{hundred / ten:.2f}×, {hundred:.0f} MB"
+        rows.append(("10⁸ packed reports: memory against that at 10⁷", measured, "≤ 1.2×, under 700 MB"))
+        print("| what | measured | reach |\n|---|---|---|")
+        for row in rows:
+            print("| " + " | ".join(row) + " |")
+
+
+if __name__ == "__main__":
+    main()
