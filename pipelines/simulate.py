@@ -14,13 +14,17 @@ import numpy as np
 
 from hushgram import Collection, CollectionError, load_collections
 from hushgram.arrays import FloatArray, IntArray
+from hushgram.mechanisms.base import chunks
 from pipelines.console import UsageError, parse_time, say
 from pipelines.values import draw_for, known_values
+from schemas.columns import Labels
 from schemas.definitions import REPORT, REPORT_BATCH
+from schemas.encode import encode_reports, write_container
 from transforms.plan import cell_width
 
 EXAMPLE = "hushgram simulate --collections collections.yaml --values taxi --reports 100000 --output reports"
-ROWS_PER_FILE = 250_000
+ROWS_PER_FILE = 500_000
+ROWS_PER_BLOCK = 10_000
 CELLS_PER_BATCH = 1000
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -85,25 +89,43 @@ def write_reports(
 ) -> None:
     """Files of at most `ROWS_PER_FILE` records each; the collection's name stays out of their names."""
     cells = collection.simulate(values, rng)
-    rows = _batches(collection, cells, times, groups) if packed else _singles(collection, cells, times, groups)
-    definition = REPORT_BATCH if packed else REPORT
-    for number, part in enumerate(_cut(rows, ROWS_PER_FILE)):
-        if ids:
-            part = [{**row, "id": rng.bytes(16)} for row in part]
-        with (output / f"{collection.revision}-{number:05d}.avro").open("wb") as file:
-            fastavro.writer(file, definition.parsed, part, codec="deflate", sync_interval=1 << 18)
+    if packed:
+        rows = list(_batches(collection, cells, times, groups, rng if ids else None))
+        for number, part in enumerate(chunks(len(rows), ROWS_PER_FILE)):
+            with _file(output, collection, number).open("wb") as file:
+                fastavro.writer(file, REPORT_BATCH.parsed, rows[part], codec="deflate", sync_interval=1 << 18)
+        return
+    labels = Labels(
+        (*collection.groups, None), np.full(times.size, len(collection.groups)) if groups is None else groups
+    )
+    for number, part in enumerate(chunks(times.size, ROWS_PER_FILE)):
+        with _file(output, collection, number).open("wb") as file:
+            write_container(
+                file, REPORT, _blocks(collection, cells[part], times[part], labels, part, rng if ids else None)
+            )
 
 
-def _singles(collection: Collection, cells: Any, times: IntArray, groups: IntArray | None) -> Iterator[dict[str, Any]]:
-    same = {"collection": collection.name, "revision": bytes.fromhex(collection.revision), "id": None}
-    labels = [None] * len(times) if groups is None else [collection.groups[group] for group in groups.tolist()]
-    for cell, when, label in zip(cells.tolist(), times.tolist(), labels, strict=True):
-        yield {**same, "cell": cell, "event_time": when, "group": label}
+def _file(output: Path, collection: Collection, number: int) -> Path:
+    return output / f"{collection.revision}-{number:05d}.avro"
 
 
-def _batches(collection: Collection, cells: Any, times: IntArray, groups: IntArray | None) -> Iterator[dict[str, Any]]:
+def _blocks(
+    collection: Collection, cells: Any, times: IntArray, labels: Labels, where: slice, ids: np.random.Generator | None
+) -> Iterator[tuple[int, bytes]]:
+    codes = labels.codes[where]
+    for part in chunks(times.size, ROWS_PER_BLOCK):
+        group = Labels(labels.names, codes[part])
+        size = times[part].size
+        random = None if ids is None else np.frombuffer(ids.bytes(16 * size), dtype=np.uint8).reshape(-1, 16)
+        numbers = cells[part].astype(np.int64)
+        yield size, encode_reports(collection.name, collection.revision, numbers, times[part], group, random)
+
+
+def _batches(
+    collection: Collection, cells: Any, times: IntArray, groups: IntArray | None, ids: np.random.Generator | None
+) -> Iterator[dict[str, Any]]:
     """Reports of one group and one slice of time together; their time is that of the first."""
-    same = {"collection": collection.name, "revision": bytes.fromhex(collection.revision), "id": None}
+    same = {"collection": collection.name, "revision": bytes.fromhex(collection.revision)}
     width = cell_width(collection.randomizer.cells)
     group = np.full(times.size, -1) if groups is None else groups
     slices = times // collection.windows.slice
@@ -112,24 +134,13 @@ def _batches(collection: Collection, cells: Any, times: IntArray, groups: IntArr
     for run in np.split(order, ends):
         for start in range(0, run.size, CELLS_PER_BATCH):
             part = run[start : start + CELLS_PER_BATCH]
-            label = None if groups is None else collection.groups[int(group[part[0]])]
             yield {
                 **same,
                 "cells": cells[part].astype(f"<u{width}").tobytes(),
                 "event_time": int(times[part[0]]),
-                "group": label,
+                "group": None if groups is None else collection.groups[int(group[part[0]])],
+                "id": None if ids is None else ids.bytes(16),
             }
-
-
-def _cut(rows: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    part: list[dict[str, Any]] = []
-    for row in rows:
-        part.append(row)
-        if len(part) == size:
-            yield part
-            part = []
-    if part:
-        yield part
 
 
 def truth(

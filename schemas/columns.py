@@ -145,12 +145,12 @@ def encoded_lengths(frame: pl.DataFrame, data: bytes | None = None) -> IntArray:
 
     Given the bytes, the two that tell null from a value must be where they should: polars does not look closely.
     """
-    start = 8 + _text_lengths(frame["collection"]) + _long_lengths(frame["event_time"].to_physical().to_numpy())
+    start = 8 + _text_lengths(frame["collection"]) + long_lengths(frame["event_time"].to_physical().to_numpy())
     if "cell" in frame.columns:
-        start += _long_lengths(frame["cell"].to_numpy())
+        start += long_lengths(frame["cell"].to_numpy())
     else:
         sizes = frame["cells"].bin.size().to_numpy().astype(np.int64)
-        start += sizes + _long_lengths(sizes)
+        start += sizes + long_lengths(sizes)
     has_group, has_id = (frame[name].is_not_null().to_numpy() for name in ("group", "id"))
     group = 1 + np.where(has_group, _text_lengths(frame["group"].fill_null("")), 0)
     lengths = start + group + 1 + 16 * has_id
@@ -164,13 +164,14 @@ def encoded_lengths(frame: pl.DataFrame, data: bytes | None = None) -> IntArray:
 
 def _text_lengths(texts: pl.Series) -> IntArray:
     sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
-    return sizes + _long_lengths(sizes)
+    return sizes + long_lengths(sizes)
 
 
 SEVENS = 2 ** np.arange(7, 64, 7, dtype=np.uint64)
 
 
-def _long_lengths(values: IntArray) -> IntArray:
+def long_lengths(values: IntArray) -> IntArray:
+    """How many bytes Avro takes for each number."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     return np.searchsorted(SEVENS, zigzag, side="right") + 1
 

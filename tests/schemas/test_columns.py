@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import definitions
-from schemas.columns import decode, encoded_lengths, revision_number
+from schemas.columns import Labels, decode, encoded_lengths, revision_number
 from schemas.container import DamagedError, inflate, read_block, read_header
 from schemas.definitions import BY_FINGERPRINT, REPORT, REPORT_BATCH
+from schemas.encode import encode_reports, write_container
 from schemas.messages import MARKER, decode_message, decode_reports, encode_message
 
 texts = st.text(max_size=12)
@@ -230,3 +231,21 @@ def test_damaged_messages_cost_only_themselves():
     }
     assert places.tolist() == [index for index in range(30) if index not in {3, 7, 11, 13, 17, 20, 21}]
     assert rows_of(columns) == [rows[index] for index in places]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(reports, max_size=12), texts, st.booleans())
+def test_columns_are_written_as_the_reference_writer_does(rows, name, with_ids):
+    revision = "bee7fcbcb7cce993"
+    fixed = {"collection": name, "revision": bytes.fromhex(revision)}
+    rows = [{**row, **fixed, "id": (row["id"] or bytes(16)) if with_ids else None} for row in rows]
+    labels = tuple(dict.fromkeys(row["group"] for row in rows))
+    group = Labels(labels, np.array([labels.index(row["group"]) for row in rows], dtype=np.int64))
+    ids = np.frombuffer(b"".join(row["id"] for row in rows), np.uint8).reshape(-1, 16) if with_ids else None
+    cells, when = (np.array([row[key] for row in rows], dtype=np.int64) for key in ("cell", "event_time"))
+    block = encode_reports(name, revision, cells, when, group, ids)
+    assert block == body(REPORT, rows)
+    stream = io.BytesIO()
+    write_container(stream, REPORT, [(len(rows), block)] if rows else [])
+    stream.seek(0)
+    assert [row["cell"] for row in fastavro.reader(stream)] == cells.tolist()
