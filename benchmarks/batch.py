@@ -128,10 +128,11 @@ def write_packed(directory: Path, collection: Collection, reports: int) -> None:
 
 def memory(collections: Path, directory: Path) -> float:
     """Megabytes at the highest of a process that aggregates a directory."""
+    # VmHWM, since ru_maxrss of a child begins with what its parent had.
     code = (
-        "import sys; from benchmarks import batch; from pathlib import Path; import resource;"
+        "import re, sys; from pathlib import Path; from benchmarks import batch;"
         "batch.ours(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]));"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        "print(int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) / 1024)"
     )
     arguments = [str(collections), str(directory / "*.avro"), str(directory / "out")]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)

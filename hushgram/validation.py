@@ -17,6 +17,7 @@ from hushgram.windows import Windows
 
 LEAST_EPSILON, GREATEST_EPSILON = 1e-6, 20.0
 MOST_BUCKETS = 1 << 16
+MOST_GROUPS = 10_000
 FARTHEST = 1e150
 """Squares of what lies within the domain must be finite."""
 BRANCHINGS = (2, 4, 8)
@@ -148,6 +149,8 @@ def _audience(c: SimpleNamespace) -> None:
         if not isinstance(getattr(c, name), (list, tuple)):
             refuse(name, getattr(c, name), f"a list of {example}")
         setattr(c, name, tuple(getattr(c, name)))
+    if len(c.groups) > MOST_GROUPS:
+        raise CollectionError(f"groups: got {len(c.groups)} labels, allowed: at most {MOST_GROUPS}")
     seen: set[str] = set()
     for index, group in enumerate(c.groups):
         if checks.label(f"groups[{index}]", group) in seen:

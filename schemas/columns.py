@@ -26,6 +26,10 @@ LEAST_RECORD = 1 + 8 + 1 + 1 + 1 + 1
 """The shortest record of either schema: an empty name, a revision, an empty cell or none, a time, two nulls."""
 
 
+FEW_LABELS = 8
+"""So many distinct texts are found faster by comparing with each than by a join."""
+
+
 @dataclass(frozen=True)
 class Labels:
     """A column of texts with few distinct ones: where in `names` each row's text stands."""
@@ -198,8 +202,11 @@ def _numbers(eight_bytes: pl.Series) -> UIntArray:
 
 def _labels(texts: pl.Series) -> Labels:
     distinct = texts.unique(maintain_order=True)
-    if len(distinct) == 1:
-        return Labels((distinct[0],), np.zeros(len(texts), dtype=np.int64))
+    if len(distinct) <= FEW_LABELS:
+        found = np.zeros(len(texts), dtype=np.int64)
+        for code, name in enumerate(distinct.to_list()[1:], start=1):
+            found[texts.eq_missing(pl.Series([name], dtype=pl.String)).to_numpy()] = code
+        return Labels(tuple(distinct.to_list()), found)
     codes = pl.DataFrame({"text": distinct, "code": np.arange(len(distinct))})
     joined = pl.DataFrame({"text": texts}).join(codes, on="text", how="left", nulls_equal=True, maintain_order="left")
     return Labels(tuple(distinct.to_list()), joined["code"].to_numpy())

@@ -15,9 +15,9 @@ SHARDS = 32
 """Uploads of one shard are held in memory at once; more shards mean less memory, and more and smaller pieces."""
 
 LAYOUT = {
-    "collection": "<u4",
+    "collection": "<u2",
     "revision": "<u2",
-    "group": "<i4",
+    "group": "<i2",
     "event_time": "<i8",
     "id": "<u8",
     "sizes": "<u4",
@@ -42,6 +42,9 @@ def first_of_each_id(parts: Sequence[Uploads]) -> tuple[Uploads, Uploads]:
     """
     together = _concatenate(parts)
     high, low = together.id[:, 0], together.id[:, 1]
+    ordered = np.sort(low)
+    if not (ordered[1:] == ordered[:-1]).any():  # most shards have no duplicate, and sorting one column is cheap
+        return together, together.between(0, 0)
     order = np.lexsort((high, low))
     same = (np.diff(low[order]) == 0) & (np.diff(high[order]) == 0)
     is_first = np.ones(len(together), dtype=bool)

@@ -139,13 +139,16 @@ def _cells(columns: ReportColumns, alphabet: IntArray, judged: _Judged) -> tuple
     judged.refuse("ragged_cells", lengths % widths != 0)
     sizes = np.where(judged.fine, lengths // widths, 0)
     cells = np.empty(int(sizes.sum()), dtype=np.int64)
-    ends = np.cumsum(sizes)
-    for row in np.flatnonzero(sizes).tolist():
-        packed = np.frombuffer(columns.packed[row], dtype=f"<u{widths[row]}")
-        part = packed.astype(np.int64) if widths[row] < 8 else np.minimum(packed, np.uint64(2**63 - 1)).astype(np.int64)
-        cells[ends[row] - sizes[row] : ends[row]] = part
-        if int(part.max()) >= alphabet[row]:
-            judged.reason[row] = ORDER.index("cell_out_of_range")
+    owner = np.repeat(np.arange(sizes.size), sizes)
+    for width in np.unique(widths[sizes > 0]).tolist():
+        mine = (widths == width) & (sizes > 0)
+        joined = np.frombuffer(b"".join(columns.packed[row] for row in np.flatnonzero(mine)), dtype=f"<u{width}")
+        # Beyond 63 bits there is no alphabet; such a cell is out of range, and must not wrap around into it.
+        cells[mine[owner]] = np.minimum(joined, np.uint64(2**63 - 1)) if width == 8 else joined
+    filled = np.flatnonzero(sizes)
+    if filled.size:
+        greatest = np.maximum.reduceat(cells, (np.cumsum(sizes) - sizes)[filled])
+        judged.reason[filled[greatest >= alphabet[filled]]] = ORDER.index("cell_out_of_range")
     return np.where(alphabet > 0, np.where(lengths % widths == 0, lengths // widths, -1), -1), cells
 
 

@@ -83,6 +83,7 @@ WRONG = [
     ({"groups": ["DE", False]}, "groups[1]", "put it in quotes"),
     ({"groups": [""]}, "groups[0]", "printable text"),
     ({"groups": ["x" * 200]}, "groups[0]", "1 to 128 characters"),
+    ({"groups": [str(label) for label in range(10_001)]}, "groups", "at most 10000"),
     ({"windows": "1h"}, "windows", "a Windows value"),
     ({"previous": {"epsilon": 2}}, "previous", "a list of differences"),
     ({"previous": [{}]}, "previous[0]", "a mapping of what was different"),
