@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -67,11 +68,14 @@ def job_of(options: argparse.Namespace) -> Job:
 def check_input(pattern: str) -> None:
     """Whether there is something to read, told before the pipeline starts."""
     try:
-        found = FileSystems.match([pattern], limits=[1])[0].metadata_list
+        found = [file.path for file in FileSystems.match([pattern])[0].metadata_list]
     except Exception as error:  # each file system has errors of its own
         raise UsageError(f"--input {pattern}: cannot be read: {error}") from None
     if not found:
         raise UsageError(f"--input {pattern}: no such file (quote patterns, so that the shell leaves them alone)")
+    for path in found:
+        if Path(path).is_dir():
+            raise UsageError(f"--input {pattern}: {path} is a directory; name its files, such as '{path}/*.avro'")
 
 
 def build(pipeline: beam.Pipeline, job: Job) -> None:

@@ -73,6 +73,7 @@ WRONG = [
     (["simulate", "--reports", "0"], "--reports and --hours"),
     (["simulate", "--start", "yesterday"], "--start: got 'yesterday'"),
     (["aggregate", "--input", "/nowhere/*.avro"], "--input /nowhere/*.avro: no such file"),
+    (["aggregate", "--input", "tests"], "tests is a directory; name its files, such as 'tests/*.avro'"),
     (["aggregate", "--input", "README.md", "--as-of", "soon"], "--as-of: got 'soon'"),
     (["aggregate", "--input", "README.md", "--generation", "-1"], "--generation"),
     (["check", "--input", "/nowhere"], "no such file"),
