@@ -15,8 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.iobase import Read
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from hushgram import CollectionError, load_collections
-from pipelines.console import UsageError, parse_time, say
+from pipelines.console import UsageError, collections_in, parse_time, say
 from pipelines.progress import Progress
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
 from transforms.aggregate import AggregateReports
@@ -53,10 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def job_of(options: argparse.Namespace) -> Job:
     """The checked job, or a `UsageError` that a person can act on: before any worker starts."""
-    try:
-        plan = Plan.of(load_collections(options.collections).values())
-    except CollectionError as error:
-        raise UsageError(str(error)) from None
+    plan = Plan.of(collections_in(options.collections).values())
     for pattern in options.input:
         check_input(pattern)
     if options.generation < 0 or options.fanout < 0:

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
-from hushgram import CollectionError, load_collections
 from pipelines.batch import check_input
-from pipelines.console import UsageError, parse_time, say
+from pipelines.console import collections_in, parse_time, say
 from schemas.records import DeadLetter
 from transforms.parse import Parser
 from transforms.plan import Plan
@@ -36,10 +35,7 @@ def run(argv: Sequence[str]) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     """Exit code 0 if all would be accepted, 1 if something would be refused."""
-    try:
-        plan = Plan.of(load_collections(options.collections).values())
-    except CollectionError as error:
-        raise UsageError(str(error)) from None
+    plan = Plan.of(collections_in(options.collections).values())
     for pattern in options.input:
         check_input(pattern)
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 
+from hushgram import Collection, CollectionError, load_collections
+
 
 class UsageError(Exception):
     """A command that cannot be carried out as it was given: one line, exit code 2."""
@@ -16,6 +18,14 @@ def say(line: str) -> None:
 
 def complain(line: str) -> None:
     print(f"hushgram: {line}", file=sys.stderr, flush=True)
+
+
+def collections_in(path: str) -> dict[str, Collection]:
+    """The collections of a file, or the line that says what is wrong with it."""
+    try:
+        return load_collections(path)
+    except CollectionError as error:
+        raise UsageError(str(error)) from None
 
 
 def parse_time(option: str, text: str) -> int:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from apache_beam.io.filesystems import FileSystems
 
-from hushgram import Collection, CollectionError, load_collections
+from hushgram import Collection, CollectionError
 from hushgram.windows import parse_duration
-from pipelines.console import UsageError, say
+from pipelines.console import UsageError, collections_in, say
 from pipelines.results import read_results
 from schemas.definitions import HISTOGRAM, SNAPSHOT, Definition
 from schemas.records import Histogram, Key, Pane, Snapshot
@@ -41,8 +41,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
+    collections = collections_in(options.collections)
     try:
-        collections = load_collections(options.collections)
         if options.estimator:
             collections = {name: replace(c, estimator=options.estimator) for name, c in collections.items()}
         length = parse_duration("--window", options.window) if options.window else None

@@ -12,10 +12,10 @@ from typing import Any
 import fastavro
 import numpy as np
 
-from hushgram import Collection, CollectionError, load_collections
+from hushgram import Collection
 from hushgram.arrays import FloatArray, IntArray
 from hushgram.mechanisms.base import chunks
-from pipelines.console import UsageError, parse_time, say
+from pipelines.console import UsageError, collections_in, parse_time, say
 from pipelines.values import draw_for, known_values
 from schemas.columns import Labels
 from schemas.definitions import REPORT, REPORT_BATCH
@@ -50,10 +50,7 @@ def run(argv: Sequence[str]) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     started = time.monotonic()
-    try:
-        collections = load_collections(options.collections)
-    except CollectionError as error:
-        raise UsageError(str(error)) from None
+    collections = collections_in(options.collections)
     if options.collection and options.collection not in collections:
         raise UsageError(f"--collection: got {options.collection!r}, allowed: {', '.join(collections)}")
     if not 0 < options.reports <= 10**9 or not 0 < options.hours <= 24 * 3650:
