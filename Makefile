@@ -48,4 +48,4 @@ coverage: setup
 	$(BIN)/python -m benchmarks.coverage
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build *.egg-info .pytest_tmp .pytest_cache .mypy_cache .ruff_cache .hypothesis
