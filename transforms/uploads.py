@@ -53,7 +53,7 @@ class Uploads:
 
     def reordered(self, order: IntArray) -> Uploads:
         """The uploads in another order."""
-        if self.cells.size == len(self):  # single reports: each row is its cell
+        if (self.sizes == 1).all():  # single reports: each row is its cell
             return Uploads(**self._rows(order), cells=self.cells[order])
         starts, sizes = np.cumsum(self.sizes) - self.sizes, self.sizes[order]
         within = np.arange(self.cells.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)

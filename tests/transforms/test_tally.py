@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hushgram import Collection, Windows
@@ -191,7 +191,8 @@ def test_no_reports_and_one(count):
     assert (len(uploads), refused, len(list(tally(PLAN, uploads)))) == (count, [], count)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200, deadline=None)
+@example([(0, 0, []), (1, 0, []), (0, 0, [0, 1])])  # as many cells as uploads, but not one each
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.lists(st.integers(0, 7), max_size=4)), max_size=20))
 def test_each_id_counts_once_wherever_it_goes(drawn):
     revision = REVISIONS["age"][0]
