@@ -118,7 +118,7 @@ class EstimateWindows(beam.DoFn):
         start, end = (int(edge.micros // 1000) for edge in (its_window.start, its_window.end))
         self.waiting.append((Key(collection, group, start, end), Pane(self.generation), element[1], its_window))
         if len(self.waiting) >= ESTIMATE_AT_ONCE:
-            yield from (windowed.value for windowed in self._estimate())
+            yield from self._estimate()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         yield from self._estimate()

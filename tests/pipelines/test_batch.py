@@ -183,6 +183,14 @@ def test_counts_are_the_same_however_it_is_run(job, output, tmp_path, more):
     assert tallies_in(tmp_path) == tallies_in(output)
 
 
+def test_windows_are_estimated_in_several_goes(job, output, tmp_path, monkeypatch):
+    monkeypatch.setattr("transforms.aggregate.ESTIMATE_AT_ONCE", 2)
+    assert aggregate(job, tmp_path) == 0
+    assert tallies_in(tmp_path) == tallies_in(output)
+    both = [{s.key: s.mean for s in read_results(str(d), "snapshots", Snapshot.from_avro)} for d in (tmp_path, output)]
+    assert both[0] == pytest.approx(both[1], abs=1e-9)
+
+
 def test_parquet_and_json_lines_hold_the_same(job, output, tmp_path):
     assert aggregate(job, tmp_path / "p", "--format=parquet") == 0
     assert tallies_in(tmp_path / "p") == tallies_in(output)

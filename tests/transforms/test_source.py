@@ -1,5 +1,6 @@
 """Report files: every block belongs to one range, and damage costs itself alone."""
 
+import errno
 import gzip
 import io
 import itertools
@@ -8,6 +9,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.io import source_test_utils
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
 from apache_beam.testing.util import assert_that, equal_to
 from reports import avro_file, batch_rows, report_rows
@@ -116,6 +118,28 @@ def test_what_is_no_avro_file_is_one_letter(data):
     assert isinstance(damage, Damage)
     [letter] = PARSER.parse(damage)
     assert (letter.reason, letter.reports, letter.source) == ("undecodable", None, "file")
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut"])
+def test_a_damaged_gzip_file_is_told_and_does_not_end_the_run(tmp_path, damage):
+    data, path = gzip.compress(avro_file(ROWS, codec="null", sync=600)), tmp_path / "a.avro.gz"
+    for position in range(1, len(data), len(data) // 40):
+        whole = bytearray(data)
+        whole[position] ^= 0xFF
+        path.write_bytes(whole if damage == "flipped" else data[:position])
+        with FileSystems.open(str(path)) as stream:
+            accepted, refused, unknown = counted(read_file("a", stream, 0, lambda _: True))
+        assert accepted + refused <= 400
+        assert unknown == 1 or accepted + refused == 400
+
+
+def test_a_failing_disk_is_no_damage():
+    class Failing(io.BytesIO):
+        def read(self, size=-1):
+            raise OSError(errno.EIO, "the disk failed")
+
+    with pytest.raises(OSError, match="the disk failed"):
+        list(read_file("file", Failing(), 0, lambda _: True))
 
 
 def test_damage_in_the_middle_costs_itself_alone():

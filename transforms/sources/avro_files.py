@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from apache_beam.io import iobase
 from apache_beam.io.filebasedsource import FileBasedSource
 
-from schemas.container import SYNC_SIZE, Block, DamagedError, read_block, read_header, skip_to_sync
+from schemas.container import CODEC_ERRORS, SYNC_SIZE, Block, DamagedError, read_block, read_header, skip_to_sync
 
 RUN_BYTES = 1 << 20
 """Blocks are handed on in runs of about so many compressed bytes: decoding has a price per run, whatever its length."""
@@ -49,11 +49,13 @@ class AvroBlocks(FileBasedSource):
 def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[Run | Damage]:
     """The blocks that begin at or after `start`, while `claim` takes their positions.
 
-    A block is claimed at the byte behind the sync marker before it, so that every block belongs to one range.
+    A block is claimed at the byte behind the sync marker before it, so that every block belongs to one range. Behind a
+    damaged block reading goes on; where the compression of a whole file is damaged there is nothing to go on with.
     """
     try:
         header = read_header(stream)
-    except (DamagedError, OSError, EOFError) as error:
+    except CODEC_ERRORS as error:
+        _only_damage(error)
         if claim(start) and start == 0:
             yield Damage(name, 0, str(error))
         return
@@ -68,13 +70,13 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[R
             break
         try:
             block = read_block(stream, header.sync)
-        except (DamagedError, OSError, EOFError) as error:
+        except CODEC_ERRORS as error:
+            _only_damage(error)
             if blocks:
                 yield Run(name, header.schema, header.codec, tuple(blocks))
                 blocks = []
-            stream.seek(position)
-            found = skip_to_sync(stream, header.sync)
-            yield Damage(name, position, f"{error}; {stream.tell() - position} bytes passed over")
+            found, passed_over = _skip(stream, position, header.sync, error)
+            yield Damage(name, position, f"{error}; {passed_over}")
             if not found:
                 return
             continue
@@ -86,3 +88,20 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[R
             blocks = []
     if blocks:
         yield Run(name, header.schema, header.codec, tuple(blocks))
+
+
+def _only_damage(error: Exception) -> None:
+    """A disk or network that fails is no damage: it is raised, for the engine to try again."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+
+
+def _skip(stream: BinaryIO, position: int, sync: bytes, error: Exception) -> tuple[bool, str]:
+    """Whether there is a block behind the damaged one, and what was passed over to get there."""
+    if isinstance(error, DamagedError):
+        try:
+            stream.seek(position)
+            return skip_to_sync(stream, sync), f"{stream.tell() - position} bytes passed over"
+        except CODEC_ERRORS as broken:
+            _only_damage(broken)
+    return False, "the rest of the file cannot be decompressed"
