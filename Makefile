@@ -10,7 +10,7 @@ setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt setup.py
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[kafka,gcp,dev]'
 	touch $@
 
 test: setup lint

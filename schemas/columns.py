@@ -73,13 +73,9 @@ def decode(
     """
     if count * LEAST_RECORD > len(data) or (count == 0 and data):
         raise DamagedError(f"{count} records cannot be in {len(data)} bytes")
-    if count == 0:
-        frame = _frame_of([], definition)
-    elif _same(writer, definition):
-        frame = _decode_fast(definition, count, data, lengths)
-    else:
-        frame = _frame_of(decode_one_by_one(definition, writer, count, data), definition)
-    return _columns(frame)
+    if count and _same(writer, definition):
+        return _columns(_decode_fast(definition, count, data, lengths))
+    return from_records(definition, decode_one_by_one(definition, writer, count, data))
 
 
 def _same(writer: dict[str, Any], definition: Definition) -> bool:
@@ -127,7 +123,8 @@ def decode_one_by_one(definition: Definition, writer: dict[str, Any], count: int
     return records  # type: ignore[return-value]
 
 
-def _frame_of(records: Sequence[dict[str, Any]], definition: Definition) -> pl.DataFrame:
+def from_records(definition: Definition, records: Sequence[dict[str, Any]]) -> ReportColumns:
+    """Records that were decoded one by one, as columns."""
     types = {
         "collection": pl.String,
         "revision": pl.Binary,
@@ -137,7 +134,10 @@ def _frame_of(records: Sequence[dict[str, Any]], definition: Definition) -> pl.D
     }
     types |= {"cell": pl.Int64} if definition is REPORT else {"cells": pl.Binary}
     plain = [{**record, "event_time": _milliseconds(record["event_time"])} for record in records]
-    return pl.DataFrame(plain, schema=types)
+    try:
+        return _columns(pl.DataFrame(plain, schema=types))
+    except (OverflowError, pl.exceptions.PolarsError) as error:  # numbers of more than 64 bits
+        raise DamagedError(f"records that cannot be held: {type(error).__name__} {error}"[:200]) from None
 
 
 def _milliseconds(value: Any) -> int:

@@ -1,106 +1,44 @@
-"""From runs of blocks to snapshots: parse, tally, deduplicate, combine per window, estimate."""
+"""From what a source has read to snapshots: parse, tally, deduplicate, combine per window, estimate."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
-from apache_beam.pvalue import PCollection, TaggedOutput
+from apache_beam.pvalue import PCollection
 from apache_beam.transforms import window
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.windowed_value import WindowedValue
 
 from hushgram import Windows
 from schemas.records import DeadLetter, Key, Pane
 from transforms.combine import CombineTallies
-from transforms.deduplicate import first_of_each_id, pack, shards, unpack
+from transforms.count_once import CountOnce
+from transforms.deduplicate import duplicates, first_of_each_id, unpack
+from transforms.emit import IDENTIFIED, LETTERS, Emitting, ParseAndTally, branches
 from transforms.estimate import histogram, snapshots
+from transforms.panes import TIMINGS, WholeTruth, into_panes, window_fn
 from transforms.parse import Parser
 from transforms.plan import Plan
-from transforms.progress import SEEN
-from transforms.sources.avro_files import Damage, Run
 from transforms.tallies import Tallies
-from transforms.tally import tally
-from transforms.uploads import Uploads
 
-LETTERS, IDENTIFIED = "letters", "identified"
 ESTIMATE_AT_ONCE = 256
 
 
-def branches(plan: Plan) -> dict[str, Windows]:
-    """Collections with equal windows share a branch of the pipeline; each other setting is one of its own."""
-    settings = dict.fromkeys(collection.windows for collection in plan.collections)
-    return {f"windows {index}": setting for index, setting in enumerate(settings)}
-
-
-def key_of(collection: str, group: str | None) -> str:
-    return json.dumps([collection, group])
-
-
-class _Emitting(beam.DoFn):
-    """Shared by what tallies uploads: partials to the branch of their windows, counted as they go."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.branch_of = {setting: name for name, setting in branches(plan).items()}
-
-    def _partials(self, uploads: Uploads) -> Iterator[Any]:
-        Metrics.counter("reports", "accepted").inc(uploads.reports)
-        for partial in tally(self.plan, uploads):
-            collection = self.plan.collections[self.plan.places[partial.collection]]
-            value = Tallies({partial.revision: (partial.reports, partial.counts)})
-            when = Timestamp(micros=1000 * partial.slice_start)
-            branch = self.branch_of[collection.windows]
-            for group in dict.fromkeys((partial.group, None)):
-                element = key_of(partial.collection, group), value
-                yield TaggedOutput(branch, window.TimestampedValue(element, when))
-
-    def _letter(self, letter: DeadLetter) -> Any:
-        Metrics.counter("reports", f"refused:{letter.reason}").inc(letter.reports or 0)
-        if letter.reports is None:
-            Metrics.counter("reports", "refused:of unknown number").inc()
-        return TaggedOutput(LETTERS, letter)
-
-
-class ParseAndTally(_Emitting):
-    """Reports without an id are tallied where they are read; those with one travel on, as columns, to their shard."""
-
-    def __init__(self, parser: Parser) -> None:
-        super().__init__(parser.plan)
-        self.parser = parser
-
-    def process(self, element: Run | Damage) -> Iterator[Any]:
-        for outcome in self.parser.parse(element):
-            SEEN.add(outcome.reports or 0)
-            if isinstance(outcome, DeadLetter):
-                yield self._letter(outcome)
-                continue
-            if outcome.has_id.any():
-                for shard, part in shards(outcome.take(outcome.has_id)):
-                    yield TaggedOutput(IDENTIFIED, (shard, pack(part)))
-                outcome = outcome.take(~outcome.has_id)
-            yield from self._partials(outcome)
-
-
-class Deduplicate(_Emitting):
-    """All uploads of one shard of ids: each id counts once."""
-
-    def __init__(self, parser: Parser) -> None:
-        super().__init__(parser.plan)
-        self.parser = parser
+class Deduplicate(Emitting):
+    """In batch, all uploads of one shard of ids: each id counts once."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        unique, repeated = first_of_each_id([unpack(part) for part in element[1]])
-        if repeated.reports or len(repeated):
-            detail = f"{len(repeated)} uploads with an id that had come before"
-            yield self._letter(
-                DeadLetter("duplicate", repeated.reports, detail, "deduplication", None, self.parser.received)
-            )
-        yield from self._partials(unique)
+        parts = [unpack(block) for block in element[1]]
+        unique, repeated = first_of_each_id([uploads for uploads, _ in parts])
+        if len(repeated):
+            yield self.refuse(duplicates(repeated, max(received for _, received in parts)))
+        yield from self.count(unique)
 
 
 class EstimateWindows(beam.DoFn):
@@ -113,10 +51,16 @@ class EstimateWindows(beam.DoFn):
     def start_bundle(self) -> None:
         self.waiting: list[tuple[Key, Pane, Tallies, Any]] = []
 
-    def process(self, element: tuple[str, Tallies], its_window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
+    def process(
+        self,
+        element: tuple[str, Tallies],
+        its_window: Any = beam.DoFn.WindowParam,
+        info: Any = beam.DoFn.PaneInfoParam,
+    ) -> Iterator[Any]:
         collection, group = json.loads(element[0])
         start, end = (int(edge.micros // 1000) for edge in (its_window.start, its_window.end))
-        self.waiting.append((Key(collection, group, start, end), Pane(self.generation), element[1], its_window))
+        pane = Pane(self.generation, max(0, info.index), TIMINGS[info.timing])
+        self.waiting.append((Key(collection, group, start, end), pane, element[1], its_window))
         if len(self.waiting) >= ESTIMATE_AT_ONCE:
             yield from self._estimate()
 
@@ -129,9 +73,13 @@ class EstimateWindows(beam.DoFn):
         for entry in waiting:
             by_collection.setdefault(entry[0].collection, []).append(entry)
         for name, entries in by_collection.items():
+            started = time.monotonic()
             answers = snapshots(self.collections[name], [entry[:3] for entry in entries])
+            milliseconds = 1000 * (time.monotonic() - started)
+            Metrics.distribution("windows", "estimate milliseconds").update(round(milliseconds))
             for (key, pane, tallies, its_window), snapshot in zip(entries, answers, strict=True):
                 Metrics.counter("windows", "estimated").inc()
+                Metrics.counter("windows", f"panes:{pane.timing}").inc()
                 answer = snapshot, histogram(key, pane, tallies)
                 yield WindowedValue(answer, its_window.max_timestamp(), (its_window,))
 
@@ -145,41 +93,62 @@ class Aggregated:
 
 @dataclass
 class AggregateReports(beam.PTransform[Any, Any]):
-    """Runs of blocks in; snapshots with their histograms, and dead letters, out."""
+    """What a source has read in; snapshots with their histograms, and dead letters, out.
+
+    In a stream ids are kept as state and windows have panes; in batch everything is there at once, and one pane is all.
+    """
 
     parser: Parser
     generation: int = 0
     fanout: int = 0
+    streaming: bool = False
 
-    def expand(self, runs: PCollection[Any]) -> Aggregated:
-        settings = branches(self.parser.plan)
-        parsed = runs | "Parse and tally" >> beam.ParDo(ParseAndTally(self.parser)).with_outputs(
+    def expand(self, reads: PCollection[Any]) -> Aggregated:
+        plan = self.parser.plan
+        settings = branches(plan)
+        parsed = reads | "Parse and tally" >> beam.ParDo(ParseAndTally(self.parser)).with_outputs(
             LETTERS, IDENTIFIED, *settings
         )
-        unique = (
-            parsed[IDENTIFIED]
-            | "By shard of ids" >> beam.GroupByKey()
-            | "Each id once" >> beam.ParDo(Deduplicate(self.parser)).with_outputs(LETTERS, *settings)
-        )
-        combine = beam.CombinePerKey(CombineTallies())
-        if self.fanout:
-            combine = combine.with_hot_key_fanout(self.fanout)
+        identified = typed(parsed[IDENTIFIED], tuple[int, bytes])
+        if not self.streaming:
+            identified |= "By shard of ids" >> beam.GroupByKey()
+        once: Emitting = CountOnce(plan) if self.streaming else Deduplicate(plan)
+        unique = identified | "Each id once" >> beam.ParDo(once).with_outputs(LETTERS, *settings)
         answers = [
-            (parsed[name], unique[name])
+            (typed(parsed[name], tuple[str, Tallies]), typed(unique[name], tuple[str, Tallies]))
             | f"Partials, {name}" >> beam.Flatten()
-            | f"Window, {name}" >> beam.WindowInto(_window_fn(setting))
-            | f"Combine, {name}" >> combine
-            | f"Estimate, {name}" >> beam.ParDo(EstimateWindows(self.parser.plan, self.generation))
+            | f"Combine, {name}" >> CombineWindows(setting, self.fanout, self.streaming)
+            | f"Estimate, {name}" >> beam.ParDo(EstimateWindows(plan, self.generation))
             | f"Global, {name}" >> beam.WindowInto(window.GlobalWindows())
             for name, setting in settings.items()
         ]
-        return Aggregated(
-            answers | "All answers" >> beam.Flatten(),
-            (parsed[LETTERS], unique[LETTERS]) | "All letters" >> beam.Flatten(),
-        )
+        letters = (typed(parsed[LETTERS], DeadLetter), typed(unique[LETTERS], DeadLetter))
+        return Aggregated(answers | "All answers" >> beam.Flatten(), letters | "All letters" >> beam.Flatten())
 
 
-def _window_fn(setting: Windows) -> window.WindowFn:
-    if setting.every == setting.size:
-        return window.FixedWindows(setting.size / 1000)
-    return window.SlidingWindows(setting.size / 1000, setting.every / 1000)
+@dataclass
+class CombineWindows(beam.PTransform[Any, Any]):
+    """Partial tallies added up per key and window."""
+
+    setting: Windows
+    fanout: int
+    streaming: bool
+
+    def expand(self, partials: PCollection[Any]) -> PCollection[Any]:
+        combine = beam.CombinePerKey(CombineTallies())
+        if self.streaming:
+            return (
+                partials
+                | "Panes" >> into_panes(self.setting)
+                | "New" >> combine.with_output_types(tuple[str, Tallies])
+                | "Whole" >> beam.ParDo(WholeTruth()).with_output_types(tuple[str, Tallies])
+            )
+        if self.fanout:
+            combine = combine.with_hot_key_fanout(self.fanout)
+        return partials | "Window" >> beam.WindowInto(window_fn(self.setting)) | "All" >> combine
+
+
+def typed(elements: PCollection[Any], element_type: Any) -> PCollection[Any]:
+    """Tells Beam what one of several outputs holds, so that it travels in its own coder instead of pickled."""
+    elements.element_type = convert_to_beam_type(element_type)
+    return elements

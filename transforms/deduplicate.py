@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from schemas.records import DeadLetter
 from transforms.uploads import Uploads
 
 SHARDS = 32
@@ -23,7 +24,7 @@ LAYOUT = {
     "sizes": "<u4",
     "cells": "<i8",
 }
-HEADER = struct.Struct("<QQ")
+HEADER = struct.Struct("<QQq")
 
 
 def shards(uploads: Uploads, count: int = SHARDS) -> Iterator[tuple[int, Uploads]]:
@@ -52,20 +53,26 @@ def first_of_each_id(parts: Sequence[Uploads]) -> tuple[Uploads, Uploads]:
     return together.take(is_first), together.take(~is_first)
 
 
+def duplicates(repeated: Uploads, received: int) -> DeadLetter:
+    """The letter about uploads that have come before."""
+    detail = f"{len(repeated)} uploads with an id that had come before"
+    return DeadLetter("duplicate", repeated.reports, detail, "deduplication", None, received)
+
+
 def _concatenate(parts: Sequence[Uploads]) -> Uploads:
     columns = {field.name: np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Uploads)}
     return Uploads(**columns)
 
 
-def pack(uploads: Uploads) -> bytes:
-    """Columns of uploads that all have an id, as bytes for the way to their shard."""
+def pack(uploads: Uploads, received: int) -> bytes:
+    """Columns of uploads that all have an id, as bytes for the way to their shard; and when they were received."""
     columns = [getattr(uploads, name).astype(kind).tobytes() for name, kind in LAYOUT.items()]
-    return b"".join([HEADER.pack(len(uploads), uploads.cells.size), *columns])
+    return b"".join([HEADER.pack(len(uploads), uploads.cells.size, received), *columns])
 
 
-def unpack(data: bytes) -> Uploads:
-    """The uploads that `pack` packed."""
-    rows, cells = HEADER.unpack_from(data)
+def unpack(data: bytes) -> tuple[Uploads, int]:
+    """The uploads that `pack` packed, and when they were received."""
+    rows, cells, received = HEADER.unpack_from(data)
     at = HEADER.size
     columns: dict[str, Any] = {}
     for name, kind in LAYOUT.items():
@@ -73,4 +80,4 @@ def unpack(data: bytes) -> Uploads:
         column = np.frombuffer(data, kind, count, at)
         at += column.nbytes
         columns[name] = column.reshape(-1, 2) if name == "id" else column.astype(np.int64)
-    return Uploads(**columns, has_id=np.ones(rows, dtype=bool))
+    return Uploads(**columns, has_id=np.ones(rows, dtype=bool)), received

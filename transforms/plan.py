@@ -1,4 +1,4 @@
-"""What a run works with: its collections, numbered, and the moment by which it judges the future."""
+"""What a run works with: its collections, numbered, and the bounds by which it judges times."""
 
 from __future__ import annotations
 
@@ -51,6 +51,11 @@ class Plan:
             np.array([revision.randomizer.cells for revision in revisions], dtype=np.int64)
             for revisions in self.revisions
         )
+
+    @cached_property
+    def max_ages(self) -> IntArray:
+        """Of each collection, how old a report may be when it is received."""
+        return np.array([collection.windows.max_age for collection in self.collections], dtype=np.int64)
 
 
 def cell_width(cells: int) -> int:

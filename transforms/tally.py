@@ -11,6 +11,7 @@ from hushgram import Collection
 from hushgram.arrays import IntArray
 from hushgram.mechanisms import Mechanism
 from transforms.plan import Plan
+from transforms.tallies import Tallies
 from transforms.uploads import Uploads
 
 
@@ -77,3 +78,25 @@ def _count(randomizer: Mechanism, key_of: IntArray, cells: IntArray, keys: int) 
     order = np.argsort(key_of, kind="stable")
     ends = np.cumsum(np.bincount(key_of, minlength=keys))[:-1]
     return (randomizer.tally(part) for part in np.split(cells[order], ends))
+
+
+class Held:
+    """Partial tallies added up until they are taken: so that many blocks or polls become a few of them."""
+
+    def __init__(self) -> None:
+        self.counts = 0
+        self._parts: dict[tuple[str, int], dict[str | None, Tallies]] = {}
+
+    def add(self, partial: Partial) -> None:
+        groups = self._parts.setdefault((partial.collection, partial.slice_start), {})
+        if partial.group not in groups:
+            groups[partial.group] = Tallies()
+            self.counts += partial.counts.size
+        groups[partial.group].add(Tallies({partial.revision: (partial.reports, partial.counts)}))
+
+    def take(self) -> Iterator[tuple[str, str | None, int, Tallies]]:
+        """Collection, group, start of the slice and tallies; of all groups together too, as group None."""
+        parts, self._parts, self.counts = self._parts, {}, 0
+        for (collection, start), groups in parts.items():
+            yield collection, None, start, Tallies.merge(groups.values())
+            yield from ((collection, group, start, tallies) for group, tallies in groups.items() if group is not None)

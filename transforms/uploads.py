@@ -76,6 +76,7 @@ class Refusal:
     reason: Reason
     reports: int | None
     detail: str
+    first_row: int
 
 
 @dataclass
@@ -92,8 +93,13 @@ class _Judged:
         return self.reason < 0
 
 
-def accept(plan: Plan, columns: ReportColumns, received: int) -> tuple[Uploads, list[Refusal]]:
-    """Judge decoded reports, received at a time in milliseconds."""
+def accept(
+    plan: Plan, columns: ReportColumns, received: int | IntArray, aged: bool = False
+) -> tuple[Uploads, list[Refusal]]:
+    """Judge decoded reports, received at a time in milliseconds or each at its own.
+
+    `aged` says that they may also be too old for their collection: so it is in a stream, where windows come to an end.
+    """
     rows = len(columns)
     judged = _Judged(np.full(rows, -1, dtype=np.int64))
     collection = _translate(columns.collection, plan.places)
@@ -115,6 +121,9 @@ def accept(plan: Plan, columns: ReportColumns, received: int) -> tuple[Uploads, 
     judged.refuse("unknown_group", group == -2)
     judged.refuse("from_the_future", columns.event_time > received + FUTURE_ALLOWED)
     judged.refuse("too_old", columns.event_time < EARLIEST)
+    if aged and len(plan.collections):
+        # Compared so that no time from outside can overflow.
+        judged.refuse("too_old", columns.event_time < received - plan.max_ages[np.maximum(collection, 0)])
 
     everything = Uploads(
         collection, revision, group, columns.event_time, columns.has_id, columns.id, np.maximum(sizes, 0), cells
@@ -162,7 +171,8 @@ def _refusals(
         known = bool((sizes[rows] >= 0).all())
         detail = _detail(ORDER[code], columns, int(rows[0]), int(alphabet[rows[0]]))
         more = f", and {rows.size - 1} more" if rows.size > 1 else ""
-        refusals.append(Refusal(ORDER[code], int(sizes[rows].sum()) if known else None, detail + more))
+        reports = int(sizes[rows].sum()) if known else None
+        refusals.append(Refusal(ORDER[code], reports, detail + more, int(rows[0])))
     return refusals
 
 

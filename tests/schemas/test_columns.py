@@ -16,7 +16,7 @@ from schemas.columns import Labels, decode, encoded_lengths, revision_number
 from schemas.container import DamagedError, inflate, read_block, read_header
 from schemas.definitions import BY_FINGERPRINT, REPORT, REPORT_BATCH
 from schemas.encode import encode_reports, write_container
-from schemas.messages import MARKER, decode_message, decode_reports, encode_message
+from schemas.messages import LARGEST_MESSAGE, MARKER, decode_message, decode_reports, encode_message
 
 texts = st.text(max_size=12)
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -199,7 +199,7 @@ def test_a_poll_of_messages_is_its_records(rows):
     decoded, refused = decode_reports(messages)
     assert refused == []
     found = {
-        int(place): row for _, places, columns in decoded for place, row in zip(places, rows_of(columns), strict=True)
+        int(place): row for places, columns in decoded for place, row in zip(places, rows_of(columns), strict=True)
     }
     assert [found[index] for index in range(len(rows))] == rows
 
@@ -216,10 +216,12 @@ def test_damaged_messages_cost_only_themselves():
         "payload": b"",
     })  # fmt: skip
     # Cut at the wrong place, but of the right length together: the joined block would decode.
+    messages[23] = None
+    messages[24] = messages[24] + bytes(LARGEST_MESSAGE)
     messages[20], messages[21] = messages[20] + messages[21][10:20], messages[21][:10] + messages[21][20:]
     decoded, refused = decode_reports(messages)
-    [(definition, places, columns)] = decoded
-    assert definition is REPORT
+    [(places, columns)] = decoded
+    assert {part.reports for part in refused} == {None, 1}
     assert {part.index: part.reason for part in refused} == {
         3: "undecodable",
         7: "undecodable",
@@ -228,8 +230,10 @@ def test_damaged_messages_cost_only_themselves():
         17: "unknown_schema",
         20: "undecodable",
         21: "undecodable",
+        23: "undecodable",
+        24: "too_large",
     }
-    assert places.tolist() == [index for index in range(30) if index not in {3, 7, 11, 13, 17, 20, 21}]
+    assert places.tolist() == [index for index in range(30) if index not in {3, 7, 11, 13, 17, 20, 21, 23, 24}]
     assert rows_of(columns) == [rows[index] for index in places]
 
 

@@ -49,11 +49,11 @@ def file_name(record: Record) -> str:
     if isinstance(record, DeadLetter):
         return f"{safe_name(record.reason)}"
     key = record.key
-    times = "-".join(_moment(edge) for edge in (key.window_start, key.window_end))
+    times = "-".join(moment(edge) for edge in (key.window_start, key.window_end))
     return posixpath.join(safe_name(key.collection), f"{times}-g{record.pane.generation}")
 
 
-def _moment(milliseconds: int) -> str:
+def moment(milliseconds: int) -> str:
     """A time for a file name; what lies outside the calendar stays a number."""
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -17,12 +17,13 @@ RUN_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Run:
-    """Consecutive blocks of one file, with what its header says."""
+    """Consecutive blocks of one file, with what its header says; `received` where a stream knows it."""
 
     source: str
     schema: dict[str, Any]
     codec: str
     blocks: tuple[Block, ...]
+    received: int | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Damage:
     source: str
     position: int
     detail: str
+    received: int | None = None
 
 
 class AvroBlocks(FileBasedSource):

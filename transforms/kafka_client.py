@@ -1,0 +1,102 @@
+"""Kafka clients as this project needs them: properties from a file, and mistakes told in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from schemas.messages import LARGEST_MESSAGE
+
+SETTLED = {
+    "enable.auto.commit": "false",  # offsets are the engine's, in its checkpoints
+    "auto.offset.reset": "error",  # reports that were deleted unread must not be skipped in silence
+}
+GIVE_UP = (
+    "_AUTO_OFFSET_RESET",
+    "OFFSET_OUT_OF_RANGE",
+    "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_PARTITION",
+    "_AUTHENTICATION",
+    "TOPIC_AUTHORIZATION_FAILED",
+)
+"""Errors that waiting does not mend. All others are for patience: a broker that is down comes back."""
+TIMEOUT = 15
+
+
+class KafkaError(Exception):
+    """Something about Kafka that a person has to put right."""
+
+
+def read_properties(path: str) -> dict[str, str]:
+    """Properties of librdkafka from a file of `name=value` lines; `#` begins a comment line."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise KafkaError(f"{path}: cannot be read: {error}") from None
+    properties = {}
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise KafkaError(f"{path}, line {number}: allowed: name=value")
+        if name in SETTLED:
+            raise KafkaError(f"{path}, line {number}: {name} is settled, since counts would not be exact otherwise")
+        properties[name] = value
+    return properties
+
+
+def consumer(properties: Mapping[str, str], properties_file: str | None = None, **more: Any) -> Any:
+    """A consumer, which leaves offsets to the engine."""
+    from confluent_kafka import Consumer
+
+    return _client(Consumer, properties, properties_file, {**SETTLED, **more})
+
+
+def producer(properties: Mapping[str, str], properties_file: str | None = None) -> Any:
+    """A producer that neither reorders nor repeats messages when it tries again."""
+    from confluent_kafka import Producer
+
+    own = {"enable.idempotence": "true", "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE}
+    kept = {name: value for name, value in properties.items() if name != "group.id"}
+    return _client(Producer, kept, properties_file, own)
+
+
+def _client(kind: Any, properties: Mapping[str, str], properties_file: str | None, settled: Mapping[str, Any]) -> Any:
+    """Secrets are in the file, which is read where the client runs, so that no job graph carries them."""
+    from confluent_kafka import KafkaException
+
+    given = read_properties(properties_file) if properties_file else {}
+    # Failures to connect come back as errors of calls; librdkafka need not print them too.
+    merged = {"reconnect.backoff.max.ms": 1000, "log_level": 2, **properties, **given, **settled}
+    try:
+        return kind(merged)
+    except KafkaException as error:
+        raise KafkaError(f"Kafka: {error.args[0].str()}") from None
+
+
+def first_offsets(
+    topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool
+) -> dict[int, int]:
+    """Of each partition of a topic the offset to begin with; or what is wrong with broker, credentials or topic."""
+    from confluent_kafka import KafkaException, TopicPartition
+
+    said: list[str] = []
+    client = consumer(properties, properties_file, error_cb=lambda error: said.append(error.str()))
+    address = properties.get("bootstrap.servers", "")
+    try:
+        found = client.list_topics(topic, timeout=TIMEOUT).topics[topic]
+        if found.error is not None:
+            raise KafkaError(f"topic {topic!r} at {address}: {found.error.str()}")
+        offsets = {}
+        for partition in sorted(found.partitions):
+            low, high = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT)
+            offsets[partition] = high if latest else low
+        return offsets
+    except KafkaException as error:
+        reasons = "; ".join(dict.fromkeys([*said[-3:], error.args[0].str()]))
+        raise KafkaError(f"no answer from Kafka at {address}: {reasons}") from None
+    finally:
+        client.close()

@@ -1,0 +1,76 @@
+"""Windows of a stream: early, on-time and late panes, each the whole truth so far.
+
+Beam's panes are discarding here, and the sum is ours: on Flink accumulating panes keep every partial of a window for as
+long as it lives. So state per key and window is one tally, and the partials of one early interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.transforms import trigger, window
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.utils.timestamp import Duration
+from apache_beam.utils.windowed_value import PaneInfoTiming
+
+from hushgram import Windows
+from transforms.combine import TalliesCoder
+from transforms.tallies import Tallies
+
+TIMINGS = {
+    PaneInfoTiming.EARLY: "early",
+    PaneInfoTiming.ON_TIME: "on_time",
+    PaneInfoTiming.LATE: "late",
+    PaneInfoTiming.UNKNOWN: "on_time",
+}
+MARGIN = 60_000
+
+
+def window_fn(setting: Windows) -> window.WindowFn:
+    if setting.every == setting.size:
+        return window.FixedWindows(setting.size / 1000)
+    return window.SlidingWindows(setting.size / 1000, setting.every / 1000)
+
+
+def allowed_lateness(setting: Windows) -> int:
+    """Milliseconds: more than any accepted report can need, so that the engine itself never drops one."""
+    return setting.max_age + setting.size + MARGIN
+
+
+def into_panes(setting: Windows) -> beam.WindowInto:
+    # Whole seconds: Beam's processing-time trigger takes no less.
+    pause = math.ceil((setting.early or 0) / 1000)
+    often = trigger.AfterProcessingTime(pause) if pause else trigger.AfterCount(1)
+    return beam.WindowInto(
+        window_fn(setting),
+        trigger=trigger.AfterWatermark(early=often if pause else None, late=often),
+        accumulation_mode=trigger.AccumulationMode.DISCARDING,
+        allowed_lateness=Duration(micros=1000 * allowed_lateness(setting)),
+    )
+
+
+class WholeTruth(beam.DoFn):
+    """What is new in a pane, in; all of the window so far, out."""
+
+    TOTAL = ReadModifyWriteStateSpec("total", TalliesCoder())
+
+    def process(
+        self,
+        element: tuple[str, Tallies],
+        total: Any = beam.DoFn.StateParam(TOTAL),
+        pane: Any = beam.DoFn.PaneInfoParam,
+    ) -> Iterator[tuple[str, Tallies]]:
+        key, new = element
+        before = total.read()
+        if not new.reports:
+            # When the watermark passes a window's end and its expiry at once, Flink adds an empty pane to the right
+            # one. It says nothing new, unless it is the on-time one of a window that has reports.
+            if before is not None and pane.timing == PaneInfoTiming.ON_TIME:
+                yield key, before
+            return
+        whole = Tallies.merge([new] if before is None else [before, new])
+        total.write(whole)
+        yield key, whole

@@ -1,0 +1,43 @@
+"""Messages as a stream source hands them on: some at once, each with the time at which it was received."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushgram.arrays import IntArray
+
+LETTER_MINUTE = 60_000
+"""Dead letters of a stream are kept together by the minute of receipt, and no poll spans two of them: so that a replay,
+which may cut polls elsewhere, still puts every refused report in the same minute."""
+UNKNOWN = -(2**62)
+"""The received time before anything was received."""
+
+
+@dataclass(frozen=True, eq=False)
+class Poll:
+    """Consecutive messages of one partition, received within one minute; None is a message without a value."""
+
+    source: str
+    offsets: IntArray
+    received: IntArray
+    messages: tuple[bytes | None, ...]
+
+
+def received_times(stamps: IntArray, floor: int, now: int) -> IntArray:
+    """When messages count as received: as they are stamped, but not ahead of the clock, and never running backwards.
+
+    >>> received_times(np.array([5, 3, 99, 8]), floor=4, now=10).tolist()
+    [5, 5, 10, 10]
+    """
+    return np.maximum(np.maximum.accumulate(np.minimum(stamps, now)), floor)
+
+
+def polls(source: str, offsets: IntArray, received: IntArray, messages: Sequence[bytes | None]) -> Iterator[Poll]:
+    """Messages of one partition as polls that each lie within one minute."""
+    ends = np.flatnonzero(np.diff(received // LETTER_MINUTE)) + 1
+    for start, end in zip([0, *ends.tolist()], [*ends.tolist(), len(messages)], strict=True):
+        if end > start:
+            yield Poll(source, offsets[start:end], received[start:end], tuple(messages[start:end]))
