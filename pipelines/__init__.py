@@ -1,1 +1,6 @@
 """What a person starts."""
+
+import os
+
+# Before numpy is imported: arrays are small here, and more threads than cores only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -12,11 +12,12 @@ from pipelines.console import UsageError, complain, say
 COMMANDS = {
     "simulate": "make files of privatised reports from values that are known",
     "aggregate": "count report files and estimate the distribution of every window",
+    "stream": "count reports as they come, and estimate every window early, on time and late",
     "rollup": "merge kept histograms into longer windows, and estimate again",
     "check": "tell what of some report files would be accepted and refused",
     "show": "snapshots as a table in the terminal",
 }
-MODULES = {"aggregate": "batch"}
+MODULES = {"aggregate": "batch", "stream": "streaming"}
 
 
 def usage() -> str:

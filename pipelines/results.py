@@ -18,13 +18,17 @@ Result = TypeVar("Result", Snapshot, Histogram)
 
 def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
-    paths = _files(FileSystems.join(directory, kind)) or _files(directory)
+    paths = result_files(directory, kind) or _files(directory)
     if not paths:
         raise UsageError(f"{directory}: no {kind} there, as .avro or .parquet files below a folder for each collection")
     try:
-        return best(make(record) for path in paths for record in _records(path))
+        return best(make(record) for path in paths for record in read_records(path))
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{directory}: files that hold something else than {kind}: no {error}") from None
+
+
+def result_files(directory: str, kind: str) -> list[str]:
+    return _files(FileSystems.join(directory, kind))
 
 
 def _files(directory: str) -> list[str]:
@@ -43,7 +47,8 @@ def best(results: Iterable[Result]) -> list[Result]:
     ]
 
 
-def _records(path: str) -> list[Any]:
+def read_records(path: str) -> list[Any]:
+    """The records of one file of results."""
     with FileSystems.open(path) as file:
         data = file.read()
     try:

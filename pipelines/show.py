@@ -5,27 +5,31 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from hushgram.arrays import FloatArray
 from pipelines.console import UsageError, say
-from pipelines.results import read_results
+from pipelines.results import read_records, read_results, result_files
 from schemas.records import Snapshot
 
 EXAMPLE = "hushgram show results"
 BARS = " ▁▂▃▄▅▆▇█"
 PICTURE_WIDTH = 32
+FOLLOW_SECONDS = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="what `hushgram aggregate` wrote")
     parser.add_argument("--truth", action="append", default=[], metavar="FILE", help="truth.jsonl of a simulation")
     parser.add_argument("--groups", action="store_true", help="each group too, not only all together")
+    parser.add_argument("--fewest", type=int, default=0, metavar="N", help="leave out windows with fewer reports")
+    parser.add_argument("--follow", action="store_true", help="a line for every pane, as `hushgram stream` writes it")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -35,7 +39,10 @@ def run(argv: Sequence[str]) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
+    if options.follow:
+        follow(options.directory)
     snapshots = read_results(options.directory, "snapshots", Snapshot.from_avro)
+    snapshots = [s for s in snapshots if s.reports >= options.fewest]
     known = {window: true for path in options.truth for window, true in _truth(path).items()}
     for name in dict.fromkeys(snapshot.key.collection for snapshot in snapshots):
         mine = [s for s in snapshots if s.key.collection == name and (options.groups or s.key.group is None)]
@@ -46,6 +53,40 @@ def execute(options: argparse.Namespace) -> int:
         for line in _table(mine, known):
             say(line)
     return 0
+
+
+def follow(directory: str) -> NoReturn:
+    """Until interrupted."""
+    panes = Follower(directory)
+    while True:
+        for line in panes.lines():
+            say(line)
+        time.sleep(FOLLOW_SECONDS)
+
+
+class Follower:
+    """The panes in a directory, each told once; a directory that is not there yet has none."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.seen: set[str] = set()
+
+    def lines(self) -> Iterator[str]:
+        new = [path for path in result_files(self.directory, "snapshots") if path not in self.seen]
+        self.seen.update(new)
+        snapshots = [Snapshot.from_avro(record) for path in new for record in read_records(path)]
+        for s in sorted(snapshots, key=lambda s: (s.key.window_start, s.key.group or "", s.reports)):
+            yield pane_line(s)
+
+
+def pane_line(s: Snapshot) -> str:
+    """One pane in one line."""
+    start, end = (datetime.fromtimestamp(t / 1000, UTC) for t in (s.key.window_start, s.key.window_end))
+    picture = "" if s.probabilities is None else f"  {bars(s.probabilities)}"
+    told = f"{s.reports:>9,} reports  mean {number(s.mean)} ± {number((s.mean_high - s.mean_low) / 2, 2)}"
+    said = "".join(f"  ({note})" for note in notes(s))
+    where = f"{_shown(s.key.collection)} {_shown(s.key.group or 'all')}"
+    return f"{start:%H:%M:%S}–{end:%H:%M:%S}  {s.pane.timing:7}  {where:24}  {told}{picture}{said}"
 
 
 def _table(snapshots: Sequence[Snapshot], known: dict[Any, dict[str, Any]]) -> list[str]:
@@ -108,9 +149,11 @@ def bars(probabilities: FloatArray) -> str:
 
 
 def _span(snapshot: Snapshot) -> str:
-    start, end = (datetime.fromtimestamp(t / 1000, UTC) for t in (snapshot.key.window_start, snapshot.key.window_end))
+    times = snapshot.key.window_start, snapshot.key.window_end
+    start, end = (datetime.fromtimestamp(t / 1000, UTC) for t in times)
+    clock = "%H:%M" if all(t % 60_000 == 0 for t in times) else "%H:%M:%S"
     same_day = start.date() == end.date()
-    return f"{start:%Y-%m-%d %H:%M} – {end:{'%H:%M' if same_day else '%m-%d %H:%M'}}"
+    return f"{start:%Y-%m-%d {clock}} – {end:{clock if same_day else f'%m-%d {clock}'}}"
 
 
 def _shown(text: str) -> str:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from hushgram.arrays import IntArray
 from schemas.columns import Labels, long_lengths
 from schemas.container import MAGIC, SYNC_SIZE, write_long
-from schemas.definitions import Definition
+from schemas.definitions import REPORT, Definition
+from schemas.messages import MARKER
 
 Octets = npt.NDArray[np.uint8]
 
@@ -22,6 +23,22 @@ def encode_reports(
     collection: str, revision: str, cells: IntArray, event_times: IntArray, group: Labels, ids: Octets | None = None
 ) -> bytes:
     """The body of a block of Reports of one collection and revision; `ids` has sixteen bytes for each."""
+    return _encode(collection, revision, cells, event_times, group, ids)[0]
+
+
+def encode_report_messages(
+    collection: str, revision: str, cells: IntArray, event_times: IntArray, group: Labels, ids: Octets | None = None
+) -> list[bytes]:
+    """The same Reports, each as a message."""
+    body, lengths = _encode(collection, revision, cells, event_times, group, ids)
+    prefix, ends = MARKER + REPORT.fingerprint, np.cumsum(lengths).tolist()
+    return [prefix + body[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _encode(
+    collection: str, revision: str, cells: IntArray, event_times: IntArray, group: Labels, ids: Octets | None
+) -> tuple[bytes, IntArray]:
+    """The records end to end, and how long each is."""
     name = collection.encode()
     start = np.frombuffer(write_long(len(name)) + name + bytes.fromhex(revision), dtype=np.uint8)
     labels = [_nullable(label) for label in group.names]
@@ -45,7 +62,7 @@ def encode_reports(
     else:
         body[at] = 2
         body[at[:, None] + 1 + np.arange(16)] = ids
-    return body.tobytes()
+    return body.tobytes(), lengths
 
 
 def _nullable(label: str | None) -> Octets:

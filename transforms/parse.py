@@ -75,20 +75,20 @@ class Parser:
         for places, columns in decoded:
             yield from self._judge(poll, places, columns)
         for part in refused:
-            offset, received = int(poll.offsets[part.index]), int(poll.received[part.index])
+            position, received = poll.position(part.index), int(poll.received[part.index])
             payload = poll.messages[part.index] or b""
-            yield DeadLetter(part.reason, part.reports, part.detail, poll.source, offset, received, payload)
+            yield DeadLetter(part.reason, part.reports, part.detail, poll.source, position, received, payload)
 
     def _judge(self, poll: Poll, places: IntArray, columns: ReportColumns) -> Iterator[Uploads | DeadLetter]:
         uploads, refusals = accept(self.plan, columns, poll.received[places], aged=True)
         if len(uploads):
             yield uploads
         for refusal in refusals:
-            first = places[refusal.first_row]
-            yield _letter(refusal, poll.source, int(poll.offsets[first]), int(poll.received[first]))
+            first = int(places[refusal.first_row])
+            yield _letter(refusal, poll.source, poll.position(first), int(poll.received[first]))
 
 
-def _letter(refusal: Refusal, source: str, position: int, received: int) -> DeadLetter:
+def _letter(refusal: Refusal, source: str, position: int | None, received: int) -> DeadLetter:
     return DeadLetter(refusal.reason, refusal.reports, refusal.detail, source, position, received)
 
 

@@ -52,12 +52,16 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        return self._popen.poll() is None
+        return self.returncode is None
+
+    @property
+    def returncode(self) -> int | None:
+        return self._popen.poll()
 
     def check(self) -> None:
         """Raises if the program has ended."""
         if not self.alive:
-            raise ProcessError(f"{self.name} ended with {self._popen.returncode}; {self.tail()}")
+            raise ProcessError(f"{self.name} ended with {self.returncode}; {self.tail()}")
 
     def wait(self, ready: Callable[[], object], seconds: float = 90) -> None:
         """Returns once `ready` is true, and raises as soon as the program has ended."""

@@ -11,11 +11,13 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 from apache_beam.metrics.metric import Metrics
+from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
@@ -84,7 +86,7 @@ class ReadPolls(beam.DoFn):
     def setup(self) -> None:
         self.lock = threading.Lock()
         self.spare: dict[Any, tuple[Any, dict[int, int]]] = {}
-        self.committed = 0.0
+        self.committed: dict[Any, float] = {}
 
     def teardown(self) -> None:
         for client, _ in self.spare.values():
@@ -104,13 +106,13 @@ class ReadPolls(beam.DoFn):
             limit, deadline, caught_up = 1000, time.monotonic() + CALL_SECONDS, False
             while not caught_up and time.monotonic() < deadline:
                 messages = client.consume(limit, POLL_SECONDS)
-                caught_up = len(messages) < limit
                 for partition, offset, received, part in self._received(topic, messages, positions):
                     if not tracker.try_claim((partition, offset, received)):
                         return
                     positions[partition] = offset, received
                     for poll in part:
                         yield TimestampedValue(poll, Timestamp(micros=1000 * int(poll.received[0])))
+                caught_up = len(messages) < limit and _at_the_end(client, topic, positions)
                 size = sum(len(message) for message in messages) // max(1, len(messages))
                 limit = min(MOST, max(FEWEST, POLL_BYTES // max(1, size)))
             if caught_up and not self._follow_the_clock(client, topic, positions, tracker):
@@ -183,13 +185,48 @@ class ReadPolls(beam.DoFn):
 
     def _commit(self, client: Any, topic: str, positions: Positions) -> None:
         """What was read before this call, told to the broker: for those who watch the lag, nothing rests on it."""
-        if time.monotonic() - self.committed < COMMIT_SECONDS:
+        key = topic, *positions
+        if time.monotonic() - self.committed.get(key, -COMMIT_SECONDS) < COMMIT_SECONDS:
             return
         from confluent_kafka import KafkaException, TopicPartition
 
-        self.committed = time.monotonic()
+        self.committed[key] = time.monotonic()
         try:
             offsets = [TopicPartition(topic, partition, offset) for partition, (offset, _) in positions.items()]
             client.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
             LOG.warning("%s: %s", topic, error)
+
+
+def _at_the_end(client: Any, topic: str, positions: Positions) -> bool:
+    """Whether nothing is known to be unread, from what came with the last fetch; before the first, that is unknown."""
+    from confluent_kafka import TopicPartition
+
+    ends = [client.get_watermark_offsets(TopicPartition(topic, partition), cached=True)[1] for partition in positions]
+    return all(0 <= end <= offset for end, (offset, _) in zip(ends, positions.values(), strict=True))
+
+
+@dataclass
+class ReadKafka(beam.PTransform[Any, Any]):
+    """Polls of a topic, from the given offset of each partition on; `max_delay` in milliseconds.
+
+    Clients take `properties`, and what the file says, which is read where they run.
+    """
+
+    topic: str
+    offsets: Mapping[int, int]
+    properties: Mapping[str, str]
+    properties_file: str | None
+    max_delay: int
+    together: bool
+    """All partitions in one element, or each in one of its own."""
+
+    def expand(self, pipeline: Any) -> PCollection[Any]:
+        starts = tuple(sorted(self.offsets.items()))
+        elements = [(self.topic, starts)] if self.together else [(self.topic, (start,)) for start in starts]
+        return (
+            pipeline
+            | "Partitions" >> beam.Create(elements)
+            | "Spread" >> beam.Reshuffle()
+            | "Poll" >> beam.ParDo(ReadPolls(self.properties, self.properties_file, self.max_delay))
+        )

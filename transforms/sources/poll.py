@@ -18,12 +18,16 @@ UNKNOWN = -(2**62)
 
 @dataclass(frozen=True, eq=False)
 class Poll:
-    """Consecutive messages of one partition, received within one minute; None is a message without a value."""
+    """Messages of one partition in order of receipt, within one minute; None is a message without a value."""
 
     source: str
-    offsets: IntArray
+    offsets: IntArray | None
+    """Where in the partition they are, if the source has such numbers."""
     received: IntArray
     messages: tuple[bytes | None, ...]
+
+    def position(self, index: int) -> int | None:
+        return None if self.offsets is None else int(self.offsets[index])
 
 
 def received_times(stamps: IntArray, floor: int, now: int) -> IntArray:
@@ -35,9 +39,12 @@ def received_times(stamps: IntArray, floor: int, now: int) -> IntArray:
     return np.maximum(np.maximum.accumulate(np.minimum(stamps, now)), floor)
 
 
-def polls(source: str, offsets: IntArray, received: IntArray, messages: Sequence[bytes | None]) -> Iterator[Poll]:
+def polls(
+    source: str, offsets: IntArray | None, received: IntArray, messages: Sequence[bytes | None]
+) -> Iterator[Poll]:
     """Messages of one partition as polls that each lie within one minute."""
     ends = np.flatnonzero(np.diff(received // LETTER_MINUTE)) + 1
     for start, end in zip([0, *ends.tolist()], [*ends.tolist(), len(messages)], strict=True):
         if end > start:
-            yield Poll(source, offsets[start:end], received[start:end], tuple(messages[start:end]))
+            part = None if offsets is None else offsets[start:end]
+            yield Poll(source, part, received[start:end], tuple(messages[start:end]))

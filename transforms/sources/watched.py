@@ -10,11 +10,12 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
@@ -117,3 +118,19 @@ class WatchDirectory(beam.DoFn):
 
 def _at(received: int, read: Run | Damage) -> Any:
     return TimestampedValue(read, Timestamp(micros=1000 * received))
+
+
+@dataclass
+class WatchReports(beam.PTransform[Any, Any]):
+    """Runs of blocks of the report files that are in a directory, or come to be there; `max_delay` in milliseconds."""
+
+    directory: str
+    max_delay: int
+
+    def expand(self, pipeline: Any) -> PCollection[Any]:
+        return (
+            pipeline
+            | "Directory" >> beam.Create([self.directory])
+            | "Spread" >> beam.Reshuffle()
+            | "Watch" >> beam.ParDo(WatchDirectory(self.max_delay))
+        )

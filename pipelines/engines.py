@@ -1,0 +1,90 @@
+"""The engine of a stream, told from Beam's options, with what it needs for counts to be exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pipelines.console import UsageError
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What an engine must be told, what it is told unless the person says otherwise, and what it must not be told."""
+
+    name: str
+    partitions_together: bool = False
+    """Whether one element holds all partitions of a topic, as an engine with one watermark for a stage needs it."""
+    settled: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Options by name, with the reason."""
+    outlives_command: bool = False
+    """Whether a job goes on when the command that submitted it ends."""
+
+
+PRISM = Engine("Prism", partitions_together=True, defaults={"prism_log_level": "warn"})
+FLINK = Engine(
+    "Flink",
+    # Without it a source element that a checkpoint meets can stall unread, and does not hold the watermark.
+    settled={"finish_bundle_before_checkpointing": "true", "checkpointing_mode": "EXACTLY_ONCE"},
+    defaults={"checkpointing_interval": "5000", "max_bundle_time_mills": "200", "max_bundle_size": "1000"},
+    refused={"shutdown_sources_after_idle_ms": "sources would end while there is still something to read"},
+    outlives_command=True,
+)
+DATAFLOW = Engine("Dataflow", outlives_command=True)
+
+ENGINES = {
+    "prismrunner": PRISM,
+    "flinkrunner": FLINK,
+    "portablerunner": FLINK,  # a job server in front of a cluster
+    "dataflowrunner": DATAFLOW,
+}
+KNOWN = "PrismRunner for one machine, FlinkRunner or PortableRunner for a Flink cluster, DataflowRunner"
+
+
+def for_stream(given: Sequence[str]) -> tuple[Engine, list[str]]:
+    """The engine that Beam's options name, Prism if none, and all options that its job takes.
+
+    >>> engine, options = for_stream([])
+    >>> engine.name, options
+    ('Prism', ['--runner=PrismRunner', '--prism_log_level=warn', '--streaming'])
+    """
+    options = _by_name(given)
+    runner = options.get("runner") or "PrismRunner"
+    engine = ENGINES.get(runner.rpartition(".")[2].lower())
+    if engine is None:
+        raise UsageError(f"--runner: got {runner!r}, which cannot run a stream without end; allowed: {KNOWN}")
+    for name, reason in engine.refused.items():
+        if name in options:
+            raise UsageError(f"--{name}: not with {engine.name}: {reason}")
+    for name, value in engine.settled.items():
+        if (options.get(name) or value).lower() != value.lower():
+            raise UsageError(f"--{name}: got {options[name]!r}, allowed: {value}, or counts would not be exact")
+    interval = options.get("checkpointing_interval")
+    if "checkpointing_interval" in engine.defaults and interval is not None and not _positive(interval):
+        raise UsageError(
+            f"--checkpointing_interval: got {interval!r}, allowed: milliseconds, since counts are exact by checkpoints"
+        )
+    wanted = {"runner": "PrismRunner", **engine.settled, **engine.defaults}
+    added = [_written(name, value) for name, value in wanted.items() if name not in options]
+    return engine, [*given, *added, *([] if "streaming" in options else ["--streaming"])]
+
+
+def _by_name(given: Sequence[str]) -> dict[str, str | None]:
+    """Options by name; None is one that was given no value."""
+    options: dict[str, str | None] = {}
+    for place, option in enumerate(given):
+        if option.startswith("--"):
+            name, equals, value = option[2:].partition("=")
+            follows = given[place + 1] if place + 1 < len(given) and not given[place + 1].startswith("--") else None
+            options[name] = value if equals else follows
+    return options
+
+
+def _written(name: str, value: str) -> str:
+    return f"--{name}" if value == "true" else f"--{name}={value}"
+
+
+def _positive(text: str) -> bool:
+    return text.isdecimal() and int(text) > 0

@@ -1,0 +1,176 @@
+"""`hushgram stream`: reports as they come; snapshots of every window, early, on time and late."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import grpc
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.console import UsageError, collections_in, say
+from pipelines.engines import DATAFLOW, Engine, for_stream
+from transforms.aggregate import AggregateReports
+from transforms.kafka_client import KafkaError, first_offsets
+from transforms.parse import Parser
+from transforms.plan import Plan
+from transforms.sinks.files import FORMATS
+from transforms.sinks.kafka import WriteToTopic
+from transforms.sinks.panes import WriteLetters, WritePanes
+from transforms.sources.kafka import ReadKafka
+from transforms.sources.pubsub import ReadPubSub
+from transforms.sources.watched import WatchReports
+
+EXAMPLE = "hushgram stream --collections collections.yaml --kafka localhost:9092 --topic reports --output results"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A stream, its options checked."""
+
+    plan: Plan
+    source: beam.PTransform[Any, Any]
+    source_name: str
+    output: str
+    format: str
+    generation: int
+    publish: WriteToTopic | None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--collections", required=True, metavar="FILE", help="the YAML file of collections")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--kafka", metavar="ADDRESS", help="brokers to read from, such as localhost:9092")
+    source.add_argument("--watch", metavar="DIR", help="a directory that report files are moved into")
+    source.add_argument("--pubsub", metavar="SUBSCRIPTION", help="such as projects/p/subscriptions/s")
+    parser.add_argument("--topic", metavar="NAME", help="with --kafka: the topic of reports")
+    parser.add_argument("--from", dest="first", choices=("earliest", "latest"), default="earliest", help="with --kafka")
+    parser.add_argument(
+        "--kafka-properties",
+        metavar="FILE",
+        help="with --kafka: properties of librdkafka, one name=value a line, for TLS, SASL and the like",
+    )
+    parser.add_argument("--snapshots-topic", metavar="NAME", help="with --kafka: where snapshots are published, too")
+    parser.add_argument("--output", required=True, metavar="DIR", help="where snapshots, histograms and letters go")
+    parser.add_argument("--format", choices=FORMATS, default="avro", help="of the results (default: avro)")
+    parser.add_argument("--generation", type=int, default=0, help="a corrected rerun takes a higher one")
+
+
+def job_of(options: argparse.Namespace, engine: Engine) -> Job:
+    """The checked job, or a `UsageError` that a person can act on: before any worker starts."""
+    plan = Plan.of(collections_in(options.collections).values())
+    if options.generation < 0:
+        raise UsageError("--generation: allowed: zero or more")
+    if not options.kafka:
+        for name in ("topic", "kafka_properties", "snapshots_topic"):
+            if getattr(options, name):
+                raise UsageError(f"--{name.replace('_', '-')}: only with --kafka")
+    source, named, publish = _source(options, plan, engine)
+    return Job(plan, source, named, _absolute(options.output), options.format, options.generation, publish)
+
+
+def _absolute(path: str) -> str:
+    """Workers have working directories of their own."""
+    return path if "://" in path else str(Path(path).absolute())
+
+
+def _source(
+    options: argparse.Namespace, plan: Plan, engine: Engine
+) -> tuple[beam.PTransform[Any, Any], str, WriteToTopic | None]:
+    max_delay = max(collection.windows.max_delay for collection in plan.collections)
+    if options.watch:
+        if "://" not in options.watch and not Path(options.watch).is_dir():
+            raise UsageError(f"--watch {options.watch}: no such directory")
+        return WatchReports(_absolute(options.watch), max_delay), options.watch, None
+    if options.pubsub:
+        _check_subscription(options.pubsub, engine)
+        return ReadPubSub(options.pubsub), options.pubsub, None
+    if not options.topic:
+        raise UsageError("--topic: missing; --kafka needs it")
+    properties = {"bootstrap.servers": options.kafka, "group.id": "hushgram"}
+    file = options.kafka_properties and _absolute(options.kafka_properties)
+    try:
+        offsets = first_offsets(options.topic, properties, file, latest=options.first == "latest")
+        if options.snapshots_topic:
+            first_offsets(options.snapshots_topic, properties, file, latest=True)
+    except KafkaError as error:
+        raise UsageError(f"--kafka: {error}") from None
+    except ImportError:
+        raise UsageError("--kafka: confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
+    source = ReadKafka(options.topic, offsets, properties, file, max_delay, engine.partitions_together)
+    named = f"{options.topic} at {options.kafka}, {len(offsets)} partitions"
+    publish = WriteToTopic(options.snapshots_topic, properties, file) if options.snapshots_topic else None
+    return source, named, publish
+
+
+def _check_subscription(name: str, engine: Engine) -> None:
+    if engine is not DATAFLOW:
+        raise UsageError(f"--pubsub: not with {engine.name}; allowed: --runner=DataflowRunner")
+    try:
+        from apache_beam.io.gcp.pubsub import parse_subscription
+
+        parse_subscription(name)
+    except ImportError:
+        raise UsageError("--pubsub: Beam's part for it is not installed; pip install 'hushgram[gcp]'") from None
+    except ValueError:
+        raise UsageError(f"--pubsub: got {name!r}, allowed: such as projects/a-project/subscriptions/reports") from None
+
+
+def build(pipeline: beam.Pipeline, job: Job) -> None:
+    """The pipeline as a sentence."""
+    reads = pipeline | "Read" >> job.source
+    results = reads | "Aggregate" >> AggregateReports(Parser(job.plan), job.generation, streaming=True)
+    results.answers | "Write panes" >> beam.ParDo(WritePanes(job.output, job.format))
+    if job.publish:
+        results.answers | "Publish" >> beam.ParDo(job.publish)
+    results.letters | "Write letters" >> WriteLetters(job.output, job.format)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs with the command line's options; those it does not know are Beam's."""
+    parser = argparse.ArgumentParser(prog="hushgram stream", description=__doc__, epilog=f"example: {EXAMPLE}")
+    add_arguments(parser)
+    options, given = parser.parse_known_args(argv)
+    engine, for_beam = for_stream(given)
+    return execute(job_of(options, engine), engine, for_beam)
+
+
+def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
+    """Until the job ends. A signal ends it too, where this command is all that keeps it; a cluster keeps its own."""
+    for chatty in ("PrismRunner", "apache_beam.utils.subprocess_server"):
+        logging.getLogger(chatty).setLevel(logging.ERROR)
+    pipeline = beam.Pipeline(options=PipelineOptions(list(for_beam), save_main_session=False))
+    build(pipeline, job)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    result = pipeline.run()
+    say(f"reading {job.source_name}, on {engine.name}; results go to {job.output}")
+    try:
+        state = result.wait_until_finish()
+    except KeyboardInterrupt:
+        if engine.outlives_command:
+            say(f"the job goes on; {engine.name} is where it is stopped")
+        else:
+            _cancel(result)
+            say("stopped")
+        return 0
+    except RuntimeError as error:
+        raise UsageError(f"the job ended: {error}") from None
+    say(f"the job ended: {state}")
+    return 0
+
+
+def _cancel(result: Any) -> None:
+    """Ends the job, in silence: an engine that had the signal too is gone, and Beam's threads complain of it."""
+    logging.disable(logging.CRITICAL)
+    threading.excepthook = lambda _: None
+    with suppress(grpc.RpcError):
+        result.cancel()

@@ -1,0 +1,178 @@
+"""Real servers for the tests of this folder: one broker and one Flink cluster for all, started when first asked for."""
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from streams import YAML, letters_in, tallies_in
+
+from deploy.local import Broker, Cluster, ToolMissingError
+from deploy.local.jobs import ENDED
+from deploy.local.prism import prism as prism_program
+from deploy.local.processes import Process, eventually, stop
+from hushgram import load_collections
+
+ROOT = Path(__file__).parents[2]
+
+
+def pytest_collection_modifyitems(items):
+    """They share servers, so they share a process of the test run."""
+    for item in items:
+        if ROOT / "tests" / "engines" in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("engines"))
+            item.add_marker(pytest.mark.slow)
+
+
+def _or_skip(start):
+    try:
+        return start()
+    except ToolMissingError as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+
+
+def _running(service):
+    _or_skip(service.start)
+    yield service
+    service.stop()
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("engines")
+    (path / "collections.yaml").write_text(YAML)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="session")
+def collections(folder):
+    return load_collections(folder / "collections.yaml")
+
+
+@pytest.fixture(scope="session")
+def broker(folder):
+    yield from _running(Broker(folder / "kafka"))
+
+
+@pytest.fixture(scope="session")
+def cluster(folder):
+    yield from _running(Cluster(folder / "flink"))
+
+
+@pytest.fixture(scope="session")
+def prism():
+    return _or_skip(prism_program)
+
+
+class Topic:
+    """A topic of four partitions. Messages are spread over them in turn."""
+
+    def __init__(self, broker, name):
+        from confluent_kafka import Producer
+
+        self.broker, self.name, self.sent = broker, broker.create_topic(name, 4), 0
+        # Patience: one of the tests takes the broker away.
+        self.producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
+
+    @property
+    def options(self):
+        return ["--kafka", self.broker.address, "--topic", self.name]
+
+    def send(self, messages):
+        for message in messages:
+            self.producer.produce(self.name, message, partition=self.sent % 4)
+            self.sent += 1
+        assert self.producer.flush(60) == 0
+
+
+class Run:
+    """`hushgram stream`, as a person starts it, and what it has written so far."""
+
+    def __init__(self, folder, name, *options):
+        self.output = folder / name
+        command = [sys.executable, "-m", "pipelines.command", "stream", "--output", self.output]
+        command += ["--collections", folder / "collections.yaml", f"--job_name={name}", *options]
+        self.process = Process(command, folder / f"{name}.log", {"PYTHONPATH": str(ROOT)})
+
+    def until_tallies(self, expected, seconds=150):
+        """Waits for exactly these; a tally that is ever too high fails at once."""
+
+        def all_there():
+            if not self.process.alive:
+                raise AssertionError(f"the command ended; {self.process.tail()}")
+            found = tallies_in(self.output)
+            for key, counts in found.items():
+                assert sum(counts) <= sum(expected.get(key, [])), f"{key}: counted too often"
+            return found == expected
+
+        try:
+            eventually("the final tallies", all_there, seconds)
+        except TimeoutError:
+            assert tallies_in(self.output) == expected
+
+    def until_letters(self, refused, of_unknown_number, seconds=120):
+        """Letters are written when the minute of receipt is over."""
+        try:
+            eventually("the letters", lambda: letters_in(self.output) == (refused, of_unknown_number), seconds)
+        except TimeoutError:
+            assert letters_in(self.output) == (refused, of_unknown_number)
+
+    def until_some(self, seconds=90):
+        eventually("the first pane", lambda: tallies_in(self.output), seconds)
+
+    def stop(self):
+        stop([self.process])
+
+
+@pytest.fixture
+def name(request):
+    return request.node.name.replace("[", "-").replace("]", "")
+
+
+@pytest.fixture
+def topic(broker, name):
+    return Topic(broker, name)
+
+
+@pytest.fixture
+def start_stream(folder, name):
+    """Starts streams; they end with the test."""
+    runs = []
+
+    def start(*options, suffix=""):
+        runs.append(Run(folder, name + suffix, *options))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.stop()
+
+
+@pytest.fixture
+def on_flink(cluster, topic, start_stream):
+    """Starts a stream on Flink; the job ends with the test."""
+    jobs = []
+
+    def running(name):
+        return [job.id for job in cluster.jobs() if job.name == name and job.state == "RUNNING"]
+
+    def start(*options, suffix=""):
+        run = start_stream(*topic.options, *cluster.options(), *options, suffix=suffix)
+        [job, *_] = eventually(f"job {run.output.name}", lambda: running(run.output.name))
+        jobs.append(job)
+        return run, job
+
+    yield start
+    for job in jobs:
+        if any(each.id == job and each.state not in ENDED for each in cluster.jobs()):
+            cluster.cancel(job)
+
+
+@pytest.fixture
+def now():
+    return time.time_ns() // 1_000_000

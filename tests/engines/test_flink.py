@@ -1,0 +1,160 @@
+"""Kafka to Flink to files: every count exact, every refusal told, whatever dies on the way."""
+
+import os
+import signal
+import threading
+import time
+
+import fastavro
+import numpy as np
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from reports import avro_file, exact_tallies
+from streams import Stream, everything, tallies_in
+
+from deploy.local.processes import eventually
+from pipelines import command
+from pipelines.results import read_results
+from schemas.definitions import REPORT
+from schemas.messages import encode_message
+from schemas.records import Snapshot
+from transforms.tallies import Tallies, encode
+
+SPAN = 10.0
+"""Seconds over which a stream that meets a fault is sent."""
+
+
+def test_a_stream_with_everything_in_it(folder, collections, topic, on_flink, cluster, now):
+    early, later = everything(collections, now, seed=1), everything(collections, now, seed=50)
+    topic.send(early.messages)
+    run, job = on_flink()
+    run.until_some()
+    topic.send(later.messages)
+    early.add(later)
+    expected = exact_tallies(list(collections.values()), early.accepted)
+    run.until_tallies(expected)
+    run.until_letters(early.refused, early.of_unknown_number)
+    assert cluster.dropped_late(job) == 0
+    _estimates_are_those_of_a_batch_run(folder, collections, early, run.output)
+    _on_time_panes_hold_what_they_promise(topic, collections, early, run.output)
+    _lag_can_be_watched(topic)
+    cluster.cancel(job)
+
+    # Replay: the same topic again, all of it backlog now.
+    again, _ = on_flink(suffix="-again")
+    again.until_tallies(expected)
+    assert _bytes_in(again.output) == _bytes_in(run.output)
+    again.until_letters(early.refused, early.of_unknown_number)
+
+
+def _estimates_are_those_of_a_batch_run(folder, collections, stream, output):
+    (folder / "accepted.avro").write_bytes(avro_file([{**row, "id": None} for row in stream.accepted]))
+    arguments = ["--collections", str(folder / "collections.yaml"), "--input", str(folder / "accepted.avro")]
+    assert command.main(["aggregate", *arguments, "--output", str(folder / "batch")]) == 0
+    streamed, batch = (
+        {s.key: s for s in read_results(str(directory), "snapshots", Snapshot.from_avro)}
+        for directory in (output, folder / "batch")
+    )
+    assert streamed.keys() == batch.keys()
+    for key, ours in streamed.items():
+        assert ours.reports == batch[key].reports
+        np.testing.assert_allclose(ours.probabilities, batch[key].probabilities, atol=1e-9)
+        np.testing.assert_allclose(ours.mean, batch[key].mean, rtol=1e-9)
+
+
+def _on_time_panes_hold_what_they_promise(topic, collections, stream, output):
+    """Every accepted report that was received by the window's end plus max_delay."""
+    received = {}
+    for message in _messages(topic):
+        value = message.value() or b""
+        received.setdefault(value, message.timestamp()[1])
+
+    on_time = {}
+    for path in (output / "snapshots").glob("*/*-on_time.avro"):
+        with path.open("rb") as file:
+            for snapshot in map(Snapshot.from_avro, fastavro.reader(file)):
+                on_time[snapshot.key] = max(on_time.get(snapshot.key, 0), snapshot.reports)
+    assert on_time
+    for key, reports in on_time.items():
+        promised = 0
+        max_delay = collections[key.collection].windows.max_delay
+        for row in stream.accepted:
+            mine = row["collection"] == key.collection and key.group in (None, row["group"])
+            if mine and key.window_start <= row["event_time"] < key.window_end:
+                at = received.get(encode_message(REPORT, row))  # None: it came in a batch
+                promised += at is not None and at <= key.window_end + max_delay
+        assert reports >= promised
+
+
+def _messages(topic):
+    consumer = Consumer({"bootstrap.servers": topic.broker.address, "group.id": "test"})
+    consumer.assign([TopicPartition(topic.name, partition, 0) for partition in range(4)])
+    found = []
+    while len(found) < topic.sent:
+        found += [message for message in consumer.consume(1000, 1.0) if message.error() is None]
+    consumer.close()
+    return found
+
+
+def _lag_can_be_watched(topic):
+    consumer = Consumer({"bootstrap.servers": topic.broker.address, "group.id": "hushgram"})
+    partitions = [TopicPartition(topic.name, partition) for partition in range(4)]
+
+    def committed():
+        return sum(max(0, part.offset) for part in consumer.committed(partitions, timeout=10)) == topic.sent
+
+    eventually("the committed offsets", committed, 30)
+    consumer.close()
+
+
+def _bytes_in(output):
+    return {
+        key: encode(Tallies({key[3]: (sum(counts), np.array(counts))})) for key, counts in tallies_in(output).items()
+    }
+
+
+@pytest.mark.parametrize("fault", ["task_manager", "worker", "broker"])
+def test_counts_are_exact_whatever_is_killed(collections, topic, on_flink, cluster, broker, now, fault):
+    parts = [everything(collections, now, seed=100 * part + 7, count=60) for part in range(1, 9)]
+    whole = Stream()
+    for part in parts:
+        whole.add(part)
+    topic.send(parts[0].messages)
+    run, job = on_flink()
+    run.until_some()
+    sender = threading.Thread(target=_send_slowly, args=(topic, parts[1:]))
+    sender.start()
+    time.sleep(SPAN / 3)
+    if fault == "task_manager":
+        cluster.kill_task_manager()
+        cluster.start_task_manager()
+    elif fault == "worker":
+        os.kill(cluster.workers()[0], signal.SIGKILL)
+    else:
+        broker.kill()
+        time.sleep(3)
+        broker.start()
+    sender.join()
+    run.until_tallies(exact_tallies(list(collections.values()), whole.accepted))
+    assert cluster.dropped_late(job) == 0
+
+
+def test_a_job_goes_on_from_its_savepoint(collections, topic, on_flink, cluster, now):
+    first, second = (everything(collections, now, seed=seed, count=100) for seed in (900, 950))
+    topic.send(first.messages)
+    run, job = on_flink()
+    run.until_tallies(exact_tallies(list(collections.values()), first.accepted))
+    savepoint = cluster.stop_with_savepoint(job)
+    # Repeated after the savepoint: only the ids kept in its state tell that they have come before.
+    topic.send([*second.messages, *first.messages_with_ids])
+    resumed, _ = on_flink(f"--savepoint_path={savepoint}")
+    first.add(second)
+    resumed.until_tallies(exact_tallies(list(collections.values()), first.accepted))
+    time.sleep(5)
+    resumed.until_tallies(exact_tallies(list(collections.values()), first.accepted))
+
+
+def _send_slowly(topic, parts):
+    for part in parts:
+        topic.send(part.messages)
+        time.sleep(SPAN / len(parts))

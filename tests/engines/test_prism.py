@@ -1,0 +1,69 @@
+"""Kafka and a watched directory to files on Prism: the same pipeline on one machine."""
+
+import os
+import signal
+
+from confluent_kafka import Consumer, TopicPartition
+from reports import avro_file, exact_tallies
+from streams import everything
+
+from deploy.local.processes import eventually
+from pipelines.results import read_results
+from schemas.messages import decode_message
+from schemas.records import Snapshot
+from transforms.sinks.kafka import message_key
+
+
+def test_a_topic_on_prism(broker, collections, topic, prism, now, start_stream):
+    early, later = everything(collections, now, seed=11, count=100), everything(collections, now, seed=61, count=100)
+    snapshots = broker.create_topic(f"{topic.name}-snapshots", **{"cleanup.policy": "compact"})
+    topic.send(early.messages)
+    run = start_stream(*topic.options, f"--prism_location={prism}", f"--snapshots-topic={snapshots}")
+    run.until_some()
+    topic.send(later.messages)
+    early.add(later)
+    run.until_tallies(exact_tallies(list(collections.values()), early.accepted))
+    run.until_letters(early.refused, early.of_unknown_number)
+    _ends_when_asked(run)
+    best = {message_key(s.key): s.rank for s in read_results(str(run.output), "snapshots", Snapshot.from_avro)}
+    assert _newest(broker, snapshots) == best
+
+
+def test_a_watched_directory_on_prism(collections, prism, now, start_stream, tmp_path):
+    stream = everything(collections, now, seed=21, count=100)
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    rows = [row for row in stream.accepted if row["id"] is None]
+    (inbox / "first.avro").write_bytes(avro_file(rows[::2]))
+    run = start_stream("--watch", inbox, f"--prism_location={prism}")
+    run.until_some()
+    hidden = inbox / ".second"
+    hidden.write_bytes(avro_file(rows[1::2]))
+    hidden.rename(inbox / "second.avro")
+    (inbox / "third.avro").write_bytes(b"no avro")
+    run.until_tallies(exact_tallies(list(collections.values()), rows))
+    run.until_letters({}, 1)
+    _ends_when_asked(run)
+
+
+def _ends_when_asked(run):
+    """And leaves nothing running."""
+    os.kill(run.process.pid, signal.SIGTERM)
+    eventually("the end", lambda: not run.process.alive, 30)
+    assert run.process.returncode == 0, run.process.tail()
+    assert run.process.log.read_text().splitlines()[-1] == "stopped"
+    eventually("the end of Prism", lambda: not run.process.members(), 30)
+
+
+def _newest(broker, topic):
+    """What a compacted topic holds: of each key the last value."""
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "test"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    newest, read = {}, 0
+    while read < end:
+        for message in consumer.consume(1000, 1.0):
+            newest[message.key()] = Snapshot.from_avro(decode_message(message.value())[1]).rank
+            read += 1
+    consumer.close()
+    return newest

@@ -1,0 +1,131 @@
+"""A stream with everything in it that may come: known reports, good and bad, as messages, and what of them counts."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+from reports import batch_rows, report_rows
+
+from hushgram import Collection
+from pipelines.results import read_results
+from schemas.definitions import REPORT, REPORT_BATCH
+from schemas.messages import encode_message
+from schemas.records import DeadLetter, Histogram
+from transforms.plan import cell_width
+
+MINUTE = 60_000
+YAML = """
+collections:
+  commute:
+    domain: {low: 0, high: 180, unit: minutes}
+    buckets: 32
+    epsilon: 1.0
+    groups: [DE, FR]
+    previous: [{epsilon: 2.0}]
+    windows: {size: 1m, max_delay: 2s, max_age: 1h, early: 2s}
+  age:
+    domain: {low: 0, high: 15, integer: true}
+    buckets: 16
+    epsilon: 2.0
+    mechanism: hierarchy
+    windows: {size: 2m, every: 1m, max_delay: 2s, max_age: 1h, early: 2s}
+"""
+
+
+@dataclass
+class Stream:
+    """Messages, the reports among them that count, and how many do not, by reason."""
+
+    messages: list[bytes | None] = field(default_factory=list)
+    messages_with_ids: list[bytes] = field(default_factory=list)
+    """Those of them that carry an id and count; sent again, they must not count again."""
+    accepted: list[dict[str, Any]] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    of_unknown_number: int = 0
+
+    def add(self, other: Stream) -> None:
+        self.messages += other.messages
+        self.accepted += other.accepted
+        self.refused += other.refused
+        self.of_unknown_number += other.of_unknown_number
+
+
+def everything(collections: Mapping[str, Collection], now: int, seed: int, count: int = 300) -> Stream:
+    """Reports of some minutes before `now`, late ones, repeated ones, damaged ones, too old ones and future ones."""
+    rng, stream = np.random.default_rng(seed), Stream()
+    commute, age = collections["commute"], collections["age"]
+
+    def at(rows: Sequence[dict[str, Any]], before: int, within: int) -> list[dict[str, Any]]:
+        return [{**row, "event_time": now - before - int(rng.integers(0, within))} for row in rows]
+
+    old = list(commute.revisions)[1]
+    plain = at(report_rows(commute, count, seed), 0, 2 * MINUTE) + at(report_rows(age, count, seed), 0, 2 * MINUTE)
+    plain += at(report_rows(commute, count // 10, seed + 1, revision=old), 0, 2 * MINUTE)
+    plain += at(report_rows(commute, count // 20, seed + 2), 30 * MINUTE, MINUTE)  # late
+    identified = at(report_rows(commute, count, seed + 3, ids=True), 0, 2 * MINUTE)
+    batches = batch_rows(age, at(report_rows(age, 140, seed + 4), 0, 2 * MINUTE))
+    batches_with_ids = batch_rows(age, at(report_rows(age, 140, seed + 5, ids=True), 0, 2 * MINUTE))
+    stream.accepted = plain + identified + unpacked(age, batches + batches_with_ids)
+    singles = [encode_message(REPORT, row) for row in plain + identified + identified[: count // 5]]
+    packed = [encode_message(REPORT_BATCH, batch) for batch in batches + batches_with_ids + batches_with_ids[:3]]
+    stream.refused["duplicate"] = count // 5 + len(unpacked(age, batches_with_ids[:3]))
+    stream.messages_with_ids = [encode_message(REPORT, row) for row in identified]
+
+    some = plain[0]
+    bad = {
+        "unknown_collection": {**some, "collection": "nobody"},
+        "unknown_revision": {**some, "revision": bytes(8)},
+        "cell_out_of_range": {**some, "cell": 10**6},
+        "unknown_group": {**some, "group": "XX"},
+        "too_old": {**some, "event_time": now - 180 * MINUTE},
+        "from_the_future": {**some, "event_time": now + 180 * MINUTE},
+    }
+    refused = [encode_message(REPORT, row) for row in bad.values()]
+    cut = [message[: len(message) // 2] for message in singles[:10]]
+    stream.refused.update({**dict.fromkeys(bad, 1), "undecodable": len(cut)})
+    nothing: list[bytes | None] = [None, b"", rng.bytes(40)]
+    stream.of_unknown_number = len(nothing)
+
+    stream.messages = [*singles, *packed, *refused, *cut, *nothing]
+    random.Random(seed).shuffle(stream.messages)
+    return stream
+
+
+def unpacked(collection: Collection, batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The reports of batches, one by one."""
+    kind = f"<u{cell_width(collection.randomizer.cells)}"
+    return [
+        {**{name: value for name, value in batch.items() if name != "cells"}, "cell": cell}
+        for batch in batches
+        for cell in np.frombuffer(batch["cells"], kind).tolist()
+    ]
+
+
+def tallies_in(output: Path) -> dict[tuple[Any, ...], list[int]]:
+    """By (collection, group, window start, revision) the counts of the best pane so far."""
+    if not any((output / "histograms").glob("*/*.avro")):
+        return {}
+    return {
+        (part.key.collection, part.key.group, part.key.window_start, revision): counts.tolist()
+        for part in read_results(str(output), "histograms", Histogram.from_avro)
+        for revision, (_, counts) in part.tallies.items()
+    }
+
+
+def letters_in(output: Path) -> tuple[Counter[str], int]:
+    """Refused reports by reason, and letters of an unknown number of reports."""
+    letters = []
+    for path in (output / "dead_letters").glob("*.avro"):
+        with path.open("rb") as file:
+            letters += [DeadLetter.from_avro(record) for record in fastavro.reader(file)]
+    counted: Counter[str] = Counter()
+    for letter in letters:
+        counted[letter.reason] += letter.reports or 0
+    return +counted, sum(letter.reports is None for letter in letters)
