@@ -18,7 +18,7 @@ import polars as pl
 
 from hushgram.arrays import BoolArray, IntArray
 from schemas.container import MAGIC, SYNC_SIZE, DamagedError, write_long
-from schemas.definitions import REPORT, Definition
+from schemas.definitions import REPORT, Definition, without_dates
 
 UIntArray = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
@@ -113,7 +113,8 @@ def decode_one_by_one(definition: Definition, writer: dict[str, Any], count: int
     """Record by record; also for another version of the schema: fields may have come or gone, if they have defaults."""
     stream = io.BytesIO(data)
     try:
-        records = [fastavro.schemaless_reader(stream, writer, definition.parsed) for _ in range(count)]
+        written = definition.undated if writer is definition.parsed else without_dates(writer)
+        records = [fastavro.schemaless_reader(stream, written, definition.undated) for _ in range(count)]
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except Exception as error:  # fastavro raises what its parts happen to raise on damaged input
@@ -133,15 +134,10 @@ def from_records(definition: Definition, records: Sequence[dict[str, Any]]) -> R
         "id": pl.Binary,
     }
     types |= {"cell": pl.Int64} if definition is REPORT else {"cells": pl.Binary}
-    plain = [{**record, "event_time": _milliseconds(record["event_time"])} for record in records]
     try:
-        return _columns(pl.DataFrame(plain, schema=types))
+        return _columns(pl.DataFrame(records, schema=types))
     except (OverflowError, pl.exceptions.PolarsError) as error:  # numbers of more than 64 bits
         raise DamagedError(f"records that cannot be held: {type(error).__name__} {error}"[:200]) from None
-
-
-def _milliseconds(value: Any) -> int:
-    return value if isinstance(value, int) else round(value.timestamp() * 1000)
 
 
 def encoded_lengths(frame: pl.DataFrame, data: bytes | None = None) -> IntArray:

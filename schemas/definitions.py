@@ -30,6 +30,11 @@ class Definition:
         return parsed
 
     @cached_property
+    def undated(self) -> dict[str, Any]:
+        """The same without dates: a time is the number it is, and may lie outside the calendar."""
+        return without_dates(self.parsed)
+
+    @cached_property
     def name(self) -> str:
         return str(self.parsed["name"])
 
@@ -42,6 +47,13 @@ class Definition:
     def fingerprint(self) -> bytes:
         """The eight bytes by which a message names its schema (CRC-64-AVRO, little-endian)."""
         return bytes.fromhex(fastavro.schema.fingerprint(self.canonical, "CRC-64-AVRO"))
+
+
+def without_dates(schema: Any) -> Any:
+    """A schema without its logical types."""
+    if isinstance(schema, dict):
+        return {key: without_dates(part) for key, part in schema.items() if key != "logicalType"}
+    return [without_dates(part) for part in schema] if isinstance(schema, list) else schema
 
 
 REPORT = Definition("report.avsc", counts_reports=True)

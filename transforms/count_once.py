@@ -54,14 +54,14 @@ class CountOnce(Emitting):
         uploads, received = unpack(block)
         seen = self._seen(shard, mark, ids)
         before = seen.next_expiry
-        expiries = uploads.event_time + self.plan.max_ages[uploads.collection]
+        # Received at the very max_age, a report still counts: ids are needed up to and with that millisecond.
+        expiries = uploads.event_time + self.plan.max_ages[uploads.collection] + 1
         is_new, chunks = seen.add(ids_of(uploads.id), expiries)
         for chunk in chunks:
             ids.add(chunk)
-        if chunks:
-            self._remember(shard, mark, seen)
-            if before is None or seen.next_expiry < before:  # type: ignore[operator]
-                forget.set(Timestamp(micros=1000 * seen.next_expiry))  # type: ignore[operator]
+        self._remember(shard, mark, seen)
+        if chunks and (before is None or seen.next_expiry < before):  # type: ignore[operator]
+            forget.set(Timestamp(micros=1000 * seen.next_expiry))  # type: ignore[operator]
         if not is_new.all():
             yield self.refuse(duplicates(uploads.take(~is_new), received))
         yield from self.count(uploads if is_new.all() else uploads.take(is_new))
@@ -85,7 +85,9 @@ class CountOnce(Emitting):
             forget.set(Timestamp(micros=1000 * seen.next_expiry))
 
     def _seen(self, shard: int, mark: Any, ids: Any) -> SeenIds:
-        left, held = _IN_MEMORY.get((self.job, shard), (None, None))
+        # Taken out until it has its fresh mark: what a bundle adds before it fails, or while the engine has given it up
+        # and does it again, must be nobody else's.
+        left, held = _IN_MEMORY.pop((self.job, shard), (None, None))
         if held is None or mark.read() != left:
             held = SeenIds(self.grain, ids.read())
         return held

@@ -31,7 +31,7 @@ class KafkaError(Exception):
 def read_properties(path: str) -> dict[str, str]:
     """Properties of librdkafka from a file of `name=value` lines; `#` begins a comment line."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise KafkaError(f"{path}: cannot be read: {error}") from None
     properties = {}
@@ -75,6 +75,8 @@ def _client(kind: Any, properties: Mapping[str, str], properties_file: str | Non
         return kind(merged)
     except KafkaException as error:
         raise KafkaError(f"Kafka: {error.args[0].str()}") from None
+    except (AttributeError, TypeError, ValueError) as error:  # of names that the client's Python half takes for its own
+        raise KafkaError(f"Kafka: {error}") from None
 
 
 def first_offsets(

@@ -30,9 +30,9 @@ MARGIN = 60_000
 
 
 def window_fn(setting: Windows) -> window.WindowFn:
-    if setting.every == setting.size:
-        return window.FixedWindows(setting.size / 1000)
-    return window.SlidingWindows(setting.size / 1000, setting.every / 1000)
+    # As durations: of seconds Beam makes microseconds by cutting, and 1.001 s would be a microsecond short.
+    size, every = (Duration(micros=1000 * length) for length in (setting.size, setting.every))
+    return window.FixedWindows(size) if size == every else window.SlidingWindows(size, every)
 
 
 def allowed_lateness(setting: Windows) -> int:

@@ -65,8 +65,13 @@ class WriteLetters(beam.PTransform[Any, Any]):
         pane: Any = beam.DoFn.PaneInfoParam,
     ) -> str:
         reason, letters = element
-        ordered = sorted(letters, key=lambda letter: (letter.source, letter.position or 0, letter.detail))
+        ordered = sorted(letters, key=_order)
         name = f"{moment(minute.start.micros // 1000)}-{safe_name(reason)}-p{max(0, pane.index)}.{self.kind}"
         path = FileSystems.join(self.directory, "dead_letters", name)
         write_atomically(path, FORMATS[self.kind](DEAD_LETTER, ordered))
         return path
+
+
+def _order(letter: DeadLetter) -> tuple[Any, ...]:
+    """Letters about duplicates have no position, and are told apart by the rest."""
+    return letter.source, letter.position or 0, letter.received_at, letter.detail, letter.reports or 0

@@ -33,10 +33,12 @@ class Poll:
 def received_times(stamps: IntArray, floor: int, now: int) -> IntArray:
     """When messages count as received: as they are stamped, but not ahead of the clock, and never running backwards.
 
+    Whoever sends a message may have stamped it; what lies before 1970 counts as 1970, since no engine takes all of it.
+
     >>> received_times(np.array([5, 3, 99, 8]), floor=4, now=10).tolist()
     [5, 5, 10, 10]
     """
-    return np.maximum(np.maximum.accumulate(np.minimum(stamps, now)), floor)
+    return np.maximum(np.maximum.accumulate(np.minimum(stamps, now)), max(0, floor))
 
 
 def polls(

@@ -60,15 +60,18 @@ class Directory(NeverSplit):
         return Tracker(restriction)
 
 
-def arrived(directory: str) -> dict[str, int]:
-    """The files of a directory, in the order in which they are taken, with the time of their last change."""
+def arrived(directory: str) -> dict[str, tuple[int, str]]:
+    """The files of a directory in the order in which they are taken: by name, the time of the last change and the path.
+
+    A path may hold bytes that are no text; a name is text, fit for a letter and for a checkpoint.
+    """
     [match] = FileSystems.match([FileSystems.join(directory, "*")])
     found = [
         (int(1000 * (file.last_updated_in_seconds or 0)), file.path)
         for file in match.metadata_list
         if posixpath.basename(file.path)[:1] not in ("", ".", "_")
     ]
-    return {path: changed for changed, path in sorted(found)}
+    return {path.encode(errors="backslashreplace").decode(): (changed, path) for changed, path in sorted(found)}
 
 
 @beam.DoFn.unbounded_per_element()
@@ -84,36 +87,57 @@ class WatchDirectory(beam.DoFn):
         tracker: Any = beam.DoFn.RestrictionParam(Directory()),
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(Watermarks()),
     ) -> Iterator[Any]:
-        deadline, asked = time.monotonic() + CALL_SECONDS, now()
+        asked = now()
         done, begun, start, received = tracker.current_restriction()
         files = arrived(element)
         done = tuple(name for name in done if name in files)  # what is gone need not be remembered
         if begun and begun not in files:
-            yield _at(received, Damage(begun, start, "the file was gone before it was read to its end", received))
-        waiting = sorted((name for name in files if name not in set(done)), key=lambda name: name != begun)
-        caught_up = True
-        for name in waiting:
-            received = max(received, min(files[name], asked))
-
-            def claim(block: int, before: Restriction = (done, name, 0, received)) -> bool:
-                # Behind the block at a position comes whatever begins behind that position.
-                return time.monotonic() < deadline and tracker.try_claim((before[0], before[1], block + 1, before[3]))
-
-            with FileSystems.open(name) as stream:
-                for read in read_file(name, stream, start if name == begun else 0, claim):
-                    yield _at(received, replace(read, received=received))
-            if time.monotonic() >= deadline:
-                caught_up = False
-                break
-            done = (*done, name)
             if not tracker.try_claim((done, "", 0, received)):
                 return
+            yield _at(received, Damage(begun, start, "the file was gone before it was read to its end", received))
+        known = set(done)
+        waiting = sorted((name for name in files if name not in known), key=lambda name: name != begun)
+        caught_up, claims = True, Claims(tracker)
+        for name in waiting:
+            changed, path = files[name]
+            received = max(received, min(changed, asked))
+            claims.of(done, name, received)
+            with FileSystems.open(path) as stream:
+                for read in read_file(name, stream, start if name == begun else 0, claims.block):
+                    yield _at(received, replace(read, received=received))
+            if not claims.refused:
+                done = (*done, name)
+                claims.refused = not tracker.try_claim((done, "", 0, received))
+            if claims.refused or claims.time_is_up():
+                caught_up = False
+                break
         if caught_up:
             received = max(received, asked - CLOCK_MARGIN)
             if not tracker.try_claim((done, "", 0, received)):
                 return
         advance(watermark, received, self.max_delay)
         tracker.defer_remainder(Duration(REST_SECONDS if caught_up else 0))
+
+
+class Claims:
+    """The claims of one call, for as long as it lasts. The first block is always granted, if the tracker does: where it
+    takes long to list a directory or to find the place in a file, calls must still get on."""
+
+    def __init__(self, tracker: Any) -> None:
+        self.tracker, self.deadline, self.granted = tracker, time.monotonic() + CALL_SECONDS, 0
+
+    def time_is_up(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def of(self, done: tuple[str, ...], name: str, received: int) -> None:
+        self.done, self.name, self.received, self.refused = done, name, received, False
+
+    def block(self, position: int) -> bool:
+        # Behind the block at a position comes whatever begins behind that position.
+        rest = self.done, self.name, position + 1, self.received
+        self.refused = (self.granted > 0 and self.time_is_up()) or not self.tracker.try_claim(rest)
+        self.granted += not self.refused
+        return not self.refused
 
 
 def _at(received: int, read: Run | Damage) -> Any:

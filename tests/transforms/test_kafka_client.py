@@ -1,0 +1,155 @@
+"""Kafka's properties come from a file of a person's hand: whatever is wrong in it is told in one line."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transforms import kafka_client
+from transforms.kafka_client import SETTLED, KafkaError, consumer, producer, read_properties
+
+names = st.text("abcdefghijklmnopqrstuvwxyz.", min_size=1).filter(lambda name: name not in SETTLED)
+values = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n")).map(str.strip)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("properties")
+
+
+def written(folder, text):
+    path = folder / "kafka.properties"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+@settings(deadline=None)
+@given(
+    given=st.dictionaries(names, values),
+    ending=st.sampled_from(["\n", "\r\n"]),
+    space=st.sampled_from(["", "  ", "\t"]),
+)
+def test_whatever_stands_behind_the_first_equals_sign_is_the_value(folder, given, ending, space):
+    lines = [
+        "# a comment = none",
+        "",
+        *(f"{space}{name}{space}={space}{value}{space}" for name, value in given.items()),
+    ]
+    assert read_properties(written(folder, ending.join(lines))) == given
+
+
+def test_a_secret_may_hold_anything_but_a_new_line(folder):
+    secret = "a=b#c\x0cd\u2028e\x85f=g\x1c h"
+    assert read_properties(written(folder, f"sasl.password={secret}\n")) == {"sasl.password": secret}
+
+
+@pytest.mark.parametrize("line", ["hunter2", "=hunter2", "  = hunter2", "\x00hunter2"])
+def test_a_line_that_is_no_property_is_told_by_its_number_and_not_by_its_text(folder, line):
+    with pytest.raises(KafkaError) as told:
+        read_properties(written(folder, f"a=b\n# c\n\n{line}\nd=e"))
+    assert str(told.value) == f"{folder}/kafka.properties, line 4: allowed: name=value"
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_what_exact_counts_rest_on_is_settled(folder, name):
+    with pytest.raises(KafkaError, match=rf"line 2: {name} is settled"):
+        read_properties(written(folder, f"a=b\n  {name} = true"))
+
+
+@pytest.mark.parametrize("hostile", [b"\xff\xfe", b"a=\xc3("], ids=["bytes", "cut"])
+def test_a_file_that_is_no_text_is_told_in_one_line(folder, hostile):
+    with pytest.raises(KafkaError, match="cannot be read") as told:
+        read_properties(written(folder, hostile))
+    assert "\n" not in str(told.value)
+
+
+def test_a_file_that_is_not_there_or_a_folder_is_told_in_one_line(folder):
+    for path in (folder, folder / "nobody"):
+        with pytest.raises(KafkaError, match="cannot be read") as told:
+            read_properties(str(path))
+        assert "\n" not in str(told.value)
+
+
+GROUP = {"group.id": "g"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "lines", "said"),
+    [
+        (GROUP, "no.such.property=1", "no.such.property"),
+        (GROUP, "session.timeout.ms=soon", "session.timeout.ms"),
+        (GROUP, "error_cb=print", "error_cb"),
+        (GROUP, "default.topic.config=x", "Kafka: "),
+        (GROUP, "security.protocol=none", "security.protocol"),
+        ({}, "", "group.id"),
+    ],
+)
+def test_mistakes_in_properties_are_told_in_one_line(folder, properties, lines, said):
+    with pytest.raises(KafkaError) as told:
+        consumer(properties, written(folder, lines))
+    assert said in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_the_file_comes_before_the_arguments_and_what_is_settled_before_both(folder, monkeypatch):
+    taken = []
+
+    def keep(given):
+        taken.append(given)
+
+    monkeypatch.setattr("confluent_kafka.Consumer", keep)
+    monkeypatch.setattr("confluent_kafka.Producer", keep)
+    path = written(folder, "sasl.password=secret\nbootstrap.servers=there\nlinger.ms=999")
+    given = {"bootstrap.servers": "here", "enable.auto.commit": "true", "group.id": "g"}
+    consumer(given, path, error_cb=print)
+    producer(given, path)
+    reads, writes = taken
+    assert reads["bootstrap.servers"] == writes["bootstrap.servers"] == "there"
+    assert reads["sasl.password"] == "secret"
+    assert (reads["enable.auto.commit"], reads["auto.offset.reset"], reads["error_cb"]) == ("false", "error", print)
+    assert (writes["enable.idempotence"], "group.id" in writes) == ("true", False)
+
+
+def broker(**answers):
+    """A client of a broker that gives these answers, and remembers that it was closed."""
+    closed = []
+    return SimpleNamespace(**answers, close=lambda: closed.append(True)), closed
+
+
+def test_partitions_begin_at_their_first_offset_or_their_last(monkeypatch):
+    topics = {"t": SimpleNamespace(error=None, partitions={1: None, 0: None})}
+    client, closed = broker(
+        list_topics=lambda topic, timeout: SimpleNamespace(topics=topics),
+        get_watermark_offsets=lambda partition, timeout: (partition.partition + 5, partition.partition + 50),
+    )
+    monkeypatch.setattr(kafka_client, "consumer", lambda *_, **__: client)
+    assert kafka_client.first_offsets("t", {}, None, latest=False) == {0: 5, 1: 6}
+    assert kafka_client.first_offsets("t", {}, None, latest=True) == {0: 50, 1: 51}
+    assert len(closed) == 2
+
+
+def test_no_topic_and_no_answer_are_told_in_one_line(monkeypatch):
+    from confluent_kafka import KafkaError as Told
+    from confluent_kafka import KafkaException
+
+    def refuse(*_, **__):
+        raise KafkaException(Told(Told._TRANSPORT))
+
+    unknown = SimpleNamespace(error=Told(Told.UNKNOWN_TOPIC_OR_PART), partitions={})
+    answers = {"Unknown topic": lambda *_, **__: SimpleNamespace(topics={"t": unknown}), "no answer": refuse}
+    for said, answer in answers.items():
+        client, closed = broker(list_topics=answer)
+        monkeypatch.setattr(kafka_client, "consumer", lambda *_, client=client, **__: client)
+        with pytest.raises(KafkaError) as told:
+            kafka_client.first_offsets("t", {"bootstrap.servers": "there:1"}, None, latest=False)
+        assert said in str(told.value)
+        assert "there:1" in str(told.value)
+        assert "\n" not in str(told.value)
+        assert closed == [True]
+
+
+def test_errors_to_give_up_on_are_names_that_kafka_knows():
+    from confluent_kafka import KafkaError as Told
+
+    assert all(hasattr(Told, name) for name in kafka_client.GIVE_UP)

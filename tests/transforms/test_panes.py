@@ -1,0 +1,311 @@
+"""A stream's windows: every pane is the whole truth so far, nothing accepted is lost, and the last pane is exact."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.coders import typecoders
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms.window import FixedWindows, TimestampedValue, WindowFn
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reports import HOUR, START, exact_tallies, report_rows
+
+from hushgram import Collection, Windows
+from schemas.definitions import REPORT
+from schemas.messages import encode_message
+from schemas.records import REASONS, DeadLetter
+from transforms.aggregate import AggregateReports
+from transforms.combine import TalliesCoder
+from transforms.letters import DeadLetterCoder
+from transforms.panes import WholeTruth, allowed_lateness, window_fn
+from transforms.parse import Parser
+from transforms.plan import Plan
+from transforms.sources.poll import Poll
+from transforms.tallies import Tallies
+
+MINUTE = 60_000
+FIXED = Collection(
+    name="fixed", low=0, high=1, buckets=4, epsilon=1, groups=["DE", "FR"], minimum_reports=1,
+    windows=Windows(max_delay=0, max_age=6 * HOUR, early=MINUTE),
+)  # fmt: skip
+SLIDING = Collection(
+    name="sliding", low=0, high=1, buckets=4, epsilon=1, minimum_reports=1, previous=[{"epsilon": 2}],
+    windows=Windows(size=3 * HOUR, every=2 * HOUR, max_delay=0, max_age=6 * HOUR, early=None),
+)  # fmt: skip
+
+
+def at(milliseconds):
+    return Timestamp(micros=1000 * milliseconds)
+
+
+def poll(rows, received):
+    messages = tuple(encode_message(REPORT, row) for row in rows)
+    times = np.full(len(rows), received, dtype=np.int64)
+    return TimestampedValue(Poll("t[0]", np.arange(len(rows)), times, messages), at(received))
+
+
+class Script:
+    """A stream in which the clock, the watermark and the time of receipt go together, as in a source without delay."""
+
+    def __init__(self):
+        self.stream = Stream().advance_processing_time(START // 1000).advance_watermark_to(at(START))
+        self.now = START
+
+    def until(self, milliseconds):
+        """Quick: the watermark is there before the clock lets a trigger fire."""
+        assert milliseconds > self.now
+        self.stream = self.stream.advance_watermark_to(at(milliseconds))
+        self.stream = self.stream.advance_processing_time((milliseconds - self.now) / 1000)
+        self.now = milliseconds
+        return self
+
+    def receive(self, *polls):
+        self.stream = self.stream.add_elements([poll(rows, self.now) for rows in polls])
+        return self
+
+
+class Kept:
+    """What came out, by hand of a runner in this process."""
+
+    answers: list = []  # noqa: RUF012
+    letters: list = []  # noqa: RUF012
+
+
+def run(script, *collections):
+    """All histograms in the order in which they came, and all letters."""
+    Kept.answers, Kept.letters = [], []
+    with Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(["--streaming"])) as pipeline:
+        parser = Parser(Plan.of(collections))
+        out = pipeline | script.stream.advance_watermark_to_infinity() | AggregateReports(parser, streaming=True)
+        out.answers | "Keep answers" >> beam.Map(lambda answer: Kept.answers.append(answer))
+        out.letters | "Keep letters" >> beam.Map(lambda letter: Kept.letters.append(letter))
+    for snapshot, histogram in Kept.answers:
+        assert (snapshot.key, snapshot.pane, snapshot.reports) == (histogram.key, histogram.pane, histogram.reports)
+    return [histogram for _, histogram in Kept.answers], Kept.letters
+
+
+def panes_of(histograms, group=None, start=START):
+    mine = [one for one in histograms if (one.key.group, one.key.window_start) == (group, start)]
+    return [(one.pane.timing, one.reports) for one in mine]
+
+
+def last(histograms):
+    """Of each window the best pane, as exact_tallies tells them."""
+    best = {}
+    for one in histograms:
+        if one.key not in best or one.rank > best[one.key].rank:
+            best[one.key] = one
+    return {
+        (key.collection, key.group, key.window_start, revision): counts.tolist()
+        for key, one in best.items()
+        for revision, (_, counts) in one.tallies.items()
+    }
+
+
+def within(rows, start, end):
+    """The same reports, at times within some bounds."""
+    rng = np.random.default_rng(1)
+    return [{**row, "event_time": int(rng.integers(start, end))} for row in rows]
+
+
+def test_early_on_time_and_late_panes_are_each_the_whole_truth_so_far():
+    rows = within(report_rows(FIXED, 40, 1), START, START + 10 * MINUTE)
+    script = Script().until(START + 11 * MINUTE).receive(rows[:10]).until(START + 13 * MINUTE)
+    script.receive(rows[10:15], rows[15:20]).until(START + 15 * MINUTE)
+    script.until(START + HOUR + MINUTE)  # nothing is new, and the on-time pane repeats the whole
+    script.receive(rows[20:30]).until(START + HOUR + 3 * MINUTE).receive(rows[30:]).until(START + HOUR + 5 * MINUTE)
+    histograms, letters = run(script, FIXED)
+    told = [("early", 10), ("early", 20), ("on_time", 20), ("late", 30), ("late", 40)]
+    assert panes_of(histograms) == told
+    assert [one.pane.index for one in histograms if one.key.group is None] == [0, 1, 2, 3, 4]
+    so_far = {10: rows[:10], 20: rows[:20], 30: rows[:30], 40: rows}
+    for one in histograms:
+        if one.key.group is None:
+            assert last([one]) == {k: v for k, v in exact_tallies([FIXED], so_far[one.reports]).items() if k[1] is None}
+    assert last(histograms) == exact_tallies([FIXED], rows)
+    assert {one.key.group for one in histograms} == {None, "DE", "FR"}
+    assert not letters
+
+
+def test_a_group_that_says_nothing_new_has_no_pane_but_the_on_time_one():
+    rows = [{**row, "group": "DE"} for row in within(report_rows(FIXED, 6, 2), START, START + MINUTE)]
+    rows[2:] = [{**row, "group": "FR"} for row in rows[2:]]
+    script = Script().until(START + 2 * MINUTE).receive(rows[:2]).until(START + 4 * MINUTE).receive(rows[2:4])
+    script.until(START + 6 * MINUTE).until(START + HOUR + MINUTE).receive(rows[4:]).until(START + HOUR + 3 * MINUTE)
+    histograms, _ = run(script, FIXED)
+    assert panes_of(histograms, "DE") == [("early", 2), ("on_time", 2)]
+    assert panes_of(histograms, "FR") == [("early", 2), ("on_time", 2), ("late", 4)]
+    assert panes_of(histograms) == [("early", 2), ("early", 4), ("on_time", 4), ("late", 6)]
+
+
+def test_sliding_windows_without_early_panes():
+    rows = report_rows(SLIDING, 60, 3, hours=5) + report_rows(
+        SLIDING, 30, 4, hours=5, revision=list(SLIDING.revisions)[1]
+    )
+    script = Script().until(START + 5 * HOUR).receive(rows[::3], rows[1::3]).until(START + 10 * HOUR)
+    script.receive([row for row in rows[2::3] if row["event_time"] >= START + 4 * HOUR])
+    histograms, letters = run(script, SLIDING)
+    counted = [r for i, r in enumerate(rows) if i % 3 != 2 or r["event_time"] >= START + 4 * HOUR]
+    assert last(histograms) == exact_tallies([SLIDING], counted)
+    assert {one.pane.timing for one in histograms} == {"on_time", "late"}
+    assert not letters
+
+
+def test_each_id_counts_once_and_the_others_are_letters():
+    rows = within(report_rows(FIXED, 30, 5, ids=True), START, START + 10 * MINUTE)
+    script = Script().until(START + 11 * MINUTE).receive(rows[:20] + rows[:5], rows[10:25]).until(START + 2 * HOUR)
+    script.receive(rows[20:], rows[:1]).until(START + 6 * HOUR + 9 * MINUTE)
+    script.receive([row for row in rows if row["event_time"] >= script.now - 6 * HOUR])
+    again = sum(row["event_time"] >= script.now - 6 * HOUR for row in rows)
+    assert again
+    histograms, letters = run(script, FIXED)
+    assert last(histograms) == exact_tallies([FIXED], rows)
+    assert {letter.reason for letter in letters} == {"duplicate"}
+    assert sum(letter.reports for letter in letters) == 5 + 10 + 5 + 1 + again
+
+
+def test_an_id_is_known_to_the_last_millisecond_and_too_old_after_it():
+    """With no delay the watermark is the time of receipt: no gap may lie between forgetting and being too old."""
+    for event in (START, START + 1, START + FIXED.windows.max_age // 8 - 1):
+        [row] = within(report_rows(FIXED, 1, 6, ids=True), event, event + 1)
+        script = Script().until(event + 2).receive([row]).until(event + 6 * HOUR).receive([row])
+        script.until(event + 6 * HOUR + 1).receive([row])
+        histograms, letters = run(script, FIXED)
+        assert [letter.reason for letter in letters] == ["duplicate", "too_old"]
+        assert last(histograms) == exact_tallies([FIXED], [row])
+
+
+def test_what_is_too_old_or_from_the_future_is_a_letter_to_the_millisecond():
+    now, oldest = START + 8 * HOUR, START + 2 * HOUR
+    base = report_rows(FIXED, 4, 7)
+    times = (oldest, oldest - 1, now + 300_000, now + 300_001)
+    rows = [{**row, "event_time": time} for row, time in zip(base, times, strict=True)]
+    histograms, letters = run(Script().until(now).receive(rows), FIXED)
+    assert {letter.reason: (letter.reports, letter.received_at) for letter in letters} == {
+        "too_old": (1, now),
+        "from_the_future": (1, now),
+    }
+    assert last(histograms) == exact_tallies([FIXED], [rows[0], rows[2]])
+
+
+@pytest.mark.parametrize("setting", [Windows(max_delay=0, max_age=0), SLIDING.windows, Windows(1001, 1001, 0, 1, None)])
+def test_the_engine_drops_nothing_that_was_accepted(setting):
+    """The oldest report that counts comes at every place in its window; the watermark is as far as it can be."""
+    collection = replace(FIXED, windows=setting)
+    script, accepted, refused = Script(), [], 0
+    for place in (0, 1, setting.every // 2, setting.every - 1):
+        [row] = within(report_rows(collection, 1, place, ids=place == 1), START + place, START + place + 1)
+        script.until(max(script.now + 1, START + place + setting.max_age)).receive([row])
+        if script.now - row["event_time"] <= setting.max_age:
+            accepted.append(row)
+        else:
+            refused += 1
+    histograms, letters = run(script, collection)
+    assert last(histograms) == exact_tallies([collection], accepted)
+    assert len(accepted) >= 2
+    assert sum(letter.reports for letter in letters) == refused
+
+
+def test_collections_with_other_windows_do_not_disturb_each_other():
+    rows = report_rows(FIXED, 50, 8, hours=3, ids=True) + report_rows(SLIDING, 50, 9, hours=3)
+    order = np.random.default_rng(2).permutation(len(rows))
+    script = Script()
+    for hour in range(1, 4):
+        script.until(START + hour * HOUR)
+        script.receive([rows[i] for i in order if (hour - 1) * HOUR <= rows[i]["event_time"] - START < hour * HOUR])
+    histograms, letters = run(script, FIXED, SLIDING)
+    assert last(histograms) == exact_tallies([FIXED, SLIDING], rows)
+    assert not letters
+
+
+class Value:
+    def __init__(self):
+        self.value = None
+
+    def read(self):
+        return None if self.value is None else TalliesCoder().decode(self.value)
+
+    def write(self, value):
+        self.value = TalliesCoder().encode(value)
+
+
+REVISION = FIXED.revision
+TIMINGS = [PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE]
+
+
+def tallies(*counts):
+    return Tallies({REVISION: (sum(counts), np.array(counts, dtype=np.int64))})
+
+
+@given(st.lists(st.tuples(st.sampled_from(TIMINGS), st.integers(0, 2), st.integers(0, 2)), max_size=8))
+def test_panes_only_grow_and_empty_ones_say_nothing_unless_on_time(deltas):
+    state, total, fn = Value(), np.zeros(2, dtype=np.int64), WholeTruth()
+    for timing, *new in deltas:
+        given_total, delta = total.copy(), tallies(*new) if sum(new) else Tallies()
+        total = total + new
+        out = list(fn.process(("key", delta), state, PaneInfo(False, False, timing, 0, 0)))
+        if sum(new) or (given_total.sum() and timing == PaneInfoTiming.ON_TIME):
+            [(key, whole)] = out
+            assert (key, whole.reports, whole.parts[REVISION][1].tolist()) == ("key", total.sum(), total.tolist())
+            whole.parts[REVISION][1][:] = 99  # what was handed on is not the state
+        else:
+            assert out == []
+        assert sum(new) == 0 or delta.parts[REVISION][1].tolist() == new
+
+
+@pytest.mark.parametrize(
+    ("size", "every"),
+    [(1, 1), (1001, 1001), (86_399_999, 86_399_999), (1003, 1), (1005, 1003), (16_777_210, 8_388_605), (HOUR, 1001)],
+)
+def test_windows_are_exact_to_the_millisecond(size, every):
+    setting = Windows(size=size, every=every if size // math.gcd(size, every) <= 10_000 else every - 1)
+    rng = np.random.default_rng(size)
+    for when in [START, START - 1, -1, 0, *rng.integers(-START, START, 3).tolist()]:
+        slice_start = when // setting.slice * setting.slice
+        found = window_fn(setting).assign(WindowFn.AssignContext(at(slice_start)))
+        edges = {(one.start.micros, one.end.micros) for one in found}
+        starts = range(when // setting.every * setting.every, when - size, -setting.every)
+        assert edges == {(1000 * start, 1000 * (start + size)) for start in starts}
+        assert len(found) == len(edges)
+
+
+def test_lateness_covers_the_oldest_report_and_one_window():
+    assert allowed_lateness(FIXED.windows) >= FIXED.windows.max_age + FIXED.windows.size
+    assert isinstance(window_fn(FIXED.windows), FixedWindows)
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+longs = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, START, -(2**63), 2**63 - 1]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.builds(
+        DeadLetter,
+        reason=st.sampled_from(REASONS),
+        reports=st.none() | st.integers(0, 2**63 - 1),
+        detail=texts,
+        source=texts,
+        position=st.none() | longs,
+        received_at=st.one_of(st.integers(0, 2 * START), longs),
+        payload=st.binary(max_size=50),
+    )
+)
+def test_letters_come_back_from_their_coder(letter):
+    coder = typecoders.registry.get_coder(DeadLetter)
+    assert isinstance(coder, DeadLetterCoder)
+    assert coder.decode(coder.encode(letter)) == letter
+
+
+def test_long_payloads_are_cut_on_the_way():
+    coder = DeadLetterCoder()
+    letter = DeadLetter("too_large", None, "", "", 1, START, bytes(10_000))
+    assert Counter(coder.decode(coder.encode(letter)).payload) == {0: 4096}

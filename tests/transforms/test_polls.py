@@ -1,0 +1,266 @@
+"""Messages of a topic: received in order, judged by that time to the millisecond, and the same however they are cut."""
+
+import itertools
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from reports import HOUR, START, batch_rows, report_rows
+
+from hushgram import Collection, Windows
+from schemas.columns import from_records
+from schemas.definitions import DEAD_LETTER, REPORT, REPORT_BATCH
+from schemas.messages import LARGEST_MESSAGE, encode_message
+from schemas.records import DeadLetter
+from transforms.parse import Parser
+from transforms.plan import FUTURE_ALLOWED, Plan
+from transforms.sources import kafka
+from transforms.sources.kafka import Partitions, ReadPolls, Tracker
+from transforms.sources.poll import LETTER_MINUTE, UNKNOWN, Poll, polls, received_times
+from transforms.tally import tally
+from transforms.uploads import accept
+
+OLD, YOUNG = 2 * HOUR, 1000
+LONG = Collection(name="long", low=0, high=1, buckets=4, epsilon=1, windows=Windows(max_age=OLD))
+SHORT = Collection(
+    name="short", low=0, high=1, buckets=4, epsilon=1, groups=["a"], windows=Windows(max_age=YOUNG, every=HOUR // 2)
+)
+PLAN = Plan.of([LONG, SHORT])
+PARSER = Parser(PLAN)
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+
+stamps = st.lists(
+    st.one_of(st.integers(START - OLD, START + OLD), st.sampled_from([LOWEST, HIGHEST, -1, 0])), max_size=20
+)
+floors = st.one_of(st.just(UNKNOWN), st.integers(0, START + OLD))
+
+
+@settings(max_examples=100, deadline=None)
+@given(stamps, floors, st.integers(START, START + OLD))
+def test_received_never_runs_backwards_nor_ahead_of_the_clock(given_stamps, floor, now):
+    received = received_times(np.array(given_stamps, dtype=np.int64), floor, now).tolist()
+    before, expected = max(0, floor), []
+    for stamp in given_stamps:
+        before = max(before, min(stamp, now))
+        expected.append(before)
+    assert received == expected
+    assert all(time <= max(now, floor) for time in received)
+
+
+@settings(max_examples=100, deadline=None)
+@given(stamps, floors, st.lists(st.integers(0, 20), max_size=5))
+def test_any_cut_gives_the_same_times(given_stamps, floor, cuts):
+    """As long as the clock is ahead of all of them: what is stamped ahead of it cannot be the same twice."""
+    whole = received_times(np.array(given_stamps, dtype=np.int64), floor, HIGHEST).tolist()
+    parts, before = [], floor
+    edges = sorted({0, len(given_stamps), *(cut for cut in cuts if cut < len(given_stamps))})
+    for start, end in itertools.pairwise(edges):
+        parts += received_times(np.array(given_stamps[start:end], dtype=np.int64), before, HIGHEST).tolist()
+        before = parts[-1]
+    assert parts == whole
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 4 * LETTER_MINUTE), max_size=20))
+def test_polls_hold_every_message_once_and_none_spans_two_minutes(times):
+    received = np.sort(np.array(times, dtype=np.int64))
+    messages = [None if place % 5 == 0 else bytes([place]) for place in range(len(times))]
+    made = list(polls("t[0]", np.arange(len(times)) + 7, received, messages))
+    assert [message for poll in made for message in poll.messages] == messages
+    assert [offset for poll in made for offset in poll.offsets.tolist()] == list(range(7, 7 + len(times)))
+    assert [time for poll in made for time in poll.received.tolist()] == received.tolist()
+    minutes = [set((poll.received // LETTER_MINUTE).tolist()) for poll in made]
+    assert all(len(minute) == 1 for minute in minutes)
+    assert len(made) == len(set().union(*minutes))
+
+
+def row_of(collection, event_time, cell=0, group=None, one=None):
+    revision = bytes.fromhex(collection.revision)
+    return {"collection": collection.name, "revision": revision, "cell": cell, "event_time": event_time} | {
+        "group": group,
+        "id": one,
+    }
+
+
+def poll_of(rows, received, definition=REPORT):
+    messages = tuple(row if isinstance(row, bytes | None) else encode_message(definition, row) for row in rows)
+    times = np.broadcast_to(np.array(received, dtype=np.int64), len(messages))
+    return Poll("t[0]", np.arange(100, 100 + len(messages)), times, messages)
+
+
+def outcomes(parser, reads):
+    """(accepted, refused by reason)"""
+    accepted, refused = 0, Counter()
+    for read in reads:
+        for outcome in parser.parse(read):
+            if isinstance(outcome, DeadLetter):
+                refused[outcome.reason] += outcome.reports
+            else:
+                accepted += outcome.reports
+    return accepted, dict(refused)
+
+
+EDGES = [
+    *(-OLD - 1, -OLD, -OLD + 1, -YOUNG - 1, -YOUNG, -YOUNG + 1),
+    *(FUTURE_ALLOWED - 1, FUTURE_ALLOWED, FUTURE_ALLOWED + 1, 0),
+]
+moments = st.one_of(
+    st.sampled_from(EDGES).map(lambda edge: ("near", edge)),
+    st.sampled_from([LOWEST, HIGHEST, 0]).map(lambda t: ("at", t)),
+)
+
+
+def why_not(collection, event, received):
+    """In Python's numbers, which do not overflow."""
+    if event > received + 300_000:
+        return "from_the_future"
+    return "too_old" if received - event > collection.windows.max_age else None
+
+
+@settings(max_examples=80, deadline=None)
+@example([(0, ("at", LOWEST), 0), (1, ("at", HIGHEST), START)])
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), moments, st.sampled_from([0, 1, START, START + 12_345])), min_size=1, max_size=12
+    ),
+)
+def test_age_is_judged_to_the_millisecond_by_each_reports_own_receipt(drawn):
+    drawn = sorted(drawn, key=lambda one: one[2])
+    rows, expected = [], Counter()
+    for place, (kind, time), received in drawn:
+        event = received + time if kind == "near" else time
+        rows.append(row_of(PLAN.collections[place], event))
+        expected[why_not(PLAN.collections[place], event, received)] += 1
+    accepted, refused = outcomes(PARSER, [poll_of(rows, [received for *_, received in drawn])])
+    assert accepted == expected.pop(None, 0)
+    assert refused == dict(expected)
+    assert accepted + sum(refused.values()) == len(drawn)
+
+
+def test_in_batch_nothing_is_too_old():
+    columns = from_records(REPORT, [row_of(SHORT, START - 5 * HOUR)])
+    assert accept(PLAN, columns, START)[0].reports == 1
+    assert accept(PLAN, columns, START, aged=True)[0].reports == 0
+
+
+def test_a_plan_without_collections_refuses_all_and_does_not_raise():
+    assert outcomes(Parser(Plan.of([])), [poll_of([row_of(LONG, START)], START)]) == (0, {"unknown_collection": 1})
+
+
+def messages_of_every_kind():
+    """200 messages, good and bad, with the number of reports in each."""
+    rng = np.random.default_rng(5)
+    singles = report_rows(LONG, 60, 1, hours=4) + report_rows(SHORT, 40, 2, hours=1)
+    messages = [encode_message(REPORT, row) for row in singles]
+    messages += [
+        encode_message(REPORT_BATCH, row) for row in batch_rows(LONG, report_rows(LONG, 60, 3, hours=4), size=3)
+    ]
+    messages += [encode_message(REPORT, {**row, "group": "nobody"}) for row in singles[:10]]
+    messages += [encode_message(REPORT, {**row, "cell": 10**6}) for row in singles[:10]]
+    messages += [encode_message(REPORT, {**row, "event_time": HIGHEST}) for row in singles[:10]]
+    messages += [encode_message(REPORT, {**row, "event_time": LOWEST}) for row in singles[:10]]
+    messages += [message[:-3] for message in messages[:5]]
+    letter = DeadLetter("duplicate", 1, "", "", None, 0)
+    messages += [None, b"", b"nothing of ours", encode_message(DEAD_LETTER, letter.to_avro())]
+    messages += [messages[0] + bytes(LARGEST_MESSAGE)]
+    order = rng.permutation(len(messages))
+    return [messages[place] for place in order]
+
+
+def test_a_replay_with_other_cuts_puts_every_report_in_the_same_place():
+    messages = messages_of_every_kind()
+    rng = np.random.default_rng(11)
+    times = received_times(START + np.sort(rng.integers(0, 4 * HOUR, len(messages))), UNKNOWN, START + 9 * HOUR)
+
+    def read(cuts):
+        totals, refused = {}, Counter()
+        for start, end in zip([0, *cuts], [*cuts, len(messages)], strict=True):
+            for poll in polls("t[0]", np.arange(start, end), times[start:end], messages[start:end]):
+                for outcome in PARSER.parse(poll):
+                    if isinstance(outcome, DeadLetter):
+                        # A letter may speak of several; what it stands for, and the minute, are promised.
+                        minute = outcome.received_at // LETTER_MINUTE
+                        refused[outcome.reason, minute] += 1 if outcome.reports is None else outcome.reports
+                        assert poll.offsets[0] <= outcome.position <= poll.offsets[-1]
+                        assert minute == times[outcome.position] // LETTER_MINUTE
+                    else:
+                        for part in tally(PLAN, outcome):
+                            key = (part.collection, part.group, part.slice_start)
+                            totals[key] = totals.get(key, 0) + part.counts
+        return {key: counts.tolist() for key, counts in totals.items()}, refused
+
+    whole = read([])
+    assert {reason for reason, _ in whole[1]} >= {"too_old", "unknown_group", "undecodable", "too_large"}
+    for cuts in (1, 5, 30):
+        assert read(sorted(rng.integers(0, len(messages), cuts).tolist())) == whole
+    assert read(range(1, len(messages))) == whole
+
+
+def test_letters_carry_offset_receipt_and_payload():
+    rows = [row_of(LONG, START), b"nothing of ours", None, row_of(LONG, START - OLD), row_of(LONG, START - OLD - 9)]
+    received = START + np.arange(5)
+    letters = [one for one in PARSER.parse(poll_of(rows, received)) if isinstance(one, DeadLetter)]
+    found = {one.position: (one.reason, one.reports, one.received_at - START, one.payload) for one in letters}
+    assert found == {
+        101: ("undecodable", None, 1, b"nothing of ours"),
+        102: ("undecodable", None, 2, b""),
+        103: ("too_old", 2, 3, b""),
+    }
+    assert {one.source for one in letters} == {"t[0]"}
+    assert PARSER.received(poll_of(rows, received)) == START + 4
+
+
+def message(partition, offset, stamp, value=b"x", error=None):
+    answers = {"partition": partition, "offset": offset, "value": value, "error": error, "timestamp": (1, stamp)}
+    return SimpleNamespace(**{name: lambda answer=answer: answer for name, answer in answers.items()})
+
+
+def error_of(name, fatal=False):
+    return SimpleNamespace(name=lambda: name, fatal=lambda: fatal)
+
+
+def test_partitions_keep_their_own_times_and_offsets(monkeypatch):
+    monkeypatch.setattr(kafka, "now", lambda: 500_000)
+    taken = [
+        message(0, 5, 100),
+        message(1, 9, 70_000),
+        message(0, 6, 90, None),
+        message(1, 12, 10**9),
+        message(0, 9, 400),
+    ]
+    read = ReadPolls({}, None, 0)._received("t", taken, {0: (5, 200), 1: (9, UNKNOWN)})
+    found = {partition: (offset, received, made) for partition, offset, received, made in read}
+    assert {partition: part[:2] for partition, part in found.items()} == {0: (10, 400), 1: (13, 500_000)}
+    [poll] = found[0][2]
+    assert (poll.source, poll.offsets.tolist(), poll.received.tolist()) == ("t[0]", [5, 6, 9], [200, 200, 400])
+    assert poll.messages == (b"x", None, b"x")
+    assert [poll.received.tolist() for poll in found[1][2]] == [[70_000], [500_000]]
+
+
+def test_errors_that_waiting_mends_are_passed_over_and_others_end_the_call():
+    passing = [message(0, 1, 5), message(0, 0, 0, error=error_of("_ALL_BROKERS_DOWN")), message(0, 2, 6)]
+    [(_, offset, _, [poll])] = ReadPolls({}, None, 0)._received("t", passing, {0: (0, UNKNOWN)})
+    assert (offset, poll.offsets.tolist()) == (3, [1, 2])
+    for error in (error_of("_AUTO_OFFSET_RESET"), error_of("_ALL_BROKERS_DOWN", fatal=True)):
+        with pytest.raises(RuntimeError, match=r"t\[0\]"):
+            list(ReadPolls({}, None, 0)._received("t", [message(0, 0, 0, error=error)], {0: (0, UNKNOWN)}))
+
+
+def test_a_tracker_hands_on_what_was_claimed_and_no_more():
+    first = Partitions().initial_restriction(("t", ((1, 20), (0, 10))))
+    tracker = Tracker(first)
+    assert tracker.position() == ((0, 10, UNKNOWN), (1, 20, UNKNOWN))
+    assert tracker.try_split(0.5) is None
+    with pytest.raises(ValueError, match="without an end"):
+        tracker.check_done()
+    assert tracker.try_claim((1, 25, 77))
+    assert tracker.try_split(0) == ((), ((0, 10, UNKNOWN), (1, 25, 77)))
+    assert not tracker.try_claim((0, 11, 99))
+    assert tracker.position() == ((0, 10, UNKNOWN), (1, 25, 77))
+    assert tracker.try_split(0) is None
+    tracker.check_done()
+    assert not tracker.is_bounded()
+    assert Partitions().truncate(("t", ()), first) is None

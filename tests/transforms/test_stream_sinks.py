@@ -1,0 +1,244 @@
+"""What a stream writes: one file for each pane and each minute of letters, under names that a rerun gives again."""
+
+import io
+import os
+import re
+from pathlib import Path
+
+import apache_beam as beam
+import fastavro
+import numpy as np
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reports import HOUR, START
+
+from hushgram import Collection
+from schemas.messages import decode_message
+from schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
+from transforms.estimate import histogram, snapshots
+from transforms.kafka_client import KafkaError
+from transforms.sinks import kafka
+from transforms.sinks.kafka import WriteToTopic, message_key
+from transforms.sinks.panes import WriteLetters, WritePanes, pane_name
+from transforms.tallies import Tallies
+
+COLLECTION = Collection(name="c", low=0, high=1, buckets=4, epsilon=1)
+HOSTILE = [
+    "..",
+    ".",
+    "/etc/passwd",
+    "../../x",
+    "a/b",
+    "all",
+    "-n5-p0",
+    "é" * 90,
+    "x" * 300,
+    "\x00",
+    "CON",
+    "a\nb",
+    "%2F",
+]
+MINUTE = 60_000
+
+
+def answer(group=None, reports=6, index=0, timing="early", generation=0, start=START, collection=COLLECTION):
+    counts = np.zeros(collection.randomizer.tally_length, dtype=np.int64)
+    counts[0] = reports
+    key, pane = Key(collection.name, group, start, start + HOUR), Pane(generation, index, timing)
+    tallies = Tallies({collection.revision: (reports, counts)})
+    return snapshots(collection, [(key, pane, tallies)])[0], histogram(key, pane, tallies)
+
+
+def test_a_name_tells_window_group_reports_and_pane():
+    snapshot, kept = answer("DE", 12, 3, "late", 2)
+    assert pane_name(snapshot) == pane_name(kept) == "c/20260101T000000-20260101T010000-g2-group-DE-n12-p3-late"
+    assert pane_name(answer()[1]) == "c/20260101T000000-20260101T010000-g0-all-n6-p0-early"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from([None, *HOSTILE]) | st.text(st.characters(exclude_categories=["Cs"])), unique=True))
+def test_no_group_shares_a_name_or_leaves_its_folder(groups):
+    key, pane = Key("c", None, START, START + HOUR), Pane()
+    found = [pane_name(Histogram(Key("c", group, key.window_start, key.window_end), pane, {})) for group in groups]
+    assert len(set(found)) == len(groups)
+    for name in found:
+        folder, file = name.split("/")
+        assert folder == "c"
+        assert re.fullmatch(r"[\w.%~-]{1,200}", file, re.ASCII)
+
+
+def test_panes_of_one_window_never_take_each_others_place():
+    told = [
+        Histogram(
+            Key("c", group, START + start, START + start + HOUR),
+            Pane(generation, index, timing),
+            {COLLECTION.revision: (reports, np.array([reports]))},
+        )
+        for reports, index, timing in [(5, 0, "early"), (6, 0, "early"), (6, 1, "on_time"), (6, 1, "late")]
+        for generation in (0, 1)
+        for group in (None, "all")
+        for start in (0, 1, HOUR)
+    ]
+    assert len({pane_name(one) for one in told}) == len(told)
+
+
+def files_in(directory):
+    found = {}
+    for path in sorted(Path(directory).rglob("*")):
+        if path.is_file():
+            found[str(path.relative_to(directory))] = path.read_bytes()
+    return found
+
+
+def records(data):
+    return list(fastavro.reader(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("kind", ["avro", "jsonl", "parquet"])
+def test_every_pane_is_two_files_and_a_rerun_writes_the_same_names(tmp_path, kind):
+    answers = [
+        answer(group, reports, index) for index, (group, reports) in enumerate([(None, 5), ("..", 3), ("a/b", 2)])
+    ]
+    fn, names = WritePanes(str(tmp_path), kind), []
+    for _ in range(2):
+        out = [pair for one in answers for pair in fn.process(one)]
+        assert [pair[0] for pair in out] == [pair[0] for pair in answers]
+        names.append(list(files_in(tmp_path)))
+    assert names[0] == names[1]
+    assert len(names[0]) == 6
+    assert {os.path.dirname(name) for name in names[0]} == {"snapshots/c", "histograms/c"}
+    assert all(name.endswith(f".{kind}") and not os.path.basename(name).startswith(".") for name in names[0])
+
+
+def test_what_was_written_is_what_was_counted(tmp_path):
+    snapshot, kept = answer("DE", 7, 2, "on_time")
+    list(WritePanes(str(tmp_path), "avro").process((snapshot, kept)))
+    files = files_in(tmp_path)
+    [read] = [Histogram.from_avro(one) for one in records(files[f"histograms/{pane_name(kept)}.avro"])]
+    assert (read.key, read.pane, read.reports, read.rank) == (kept.key, kept.pane, 7, kept.rank)
+    [read] = [Snapshot.from_avro(one) for one in records(files[f"snapshots/{pane_name(kept)}.avro"])]
+    assert (read.key, read.pane, read.reports, read.mean) == (snapshot.key, snapshot.pane, 7, snapshot.mean)
+
+
+LETTERS = [
+    DeadLetter(reason, reports, detail, source, position, START + received, payload)
+    for reason, reports, detail, source, position, received, payload in [
+        ("too_old", 1, "event time 3", "t[0]", 7, 1_000, b""),
+        ("too_old", 4, "event time 2", "t[0]", 5, 59_999, b""),
+        ("too_old", 4, "event time 2", "t[0]", 9, 60_000, b""),
+        ("duplicate", 2, "1 uploads", "deduplication", None, 5_000, b""),
+        ("duplicate", 1, "1 uploads", "deduplication", None, 9_000, b""),
+        ("duplicate", 3, "1 uploads", "deduplication", None, 5_000, b""),
+        ("undecodable", None, "no", "t[1]", 8, 130_000, b"\x00"),
+    ]
+]
+
+
+def write_letters(directory, letters, late=()):
+    """Letters through a stream whose watermark passes two minutes before the late ones come."""
+
+    def stamped(some):
+        return [TimestampedValue(one, Timestamp(micros=1000 * one.received_at)) for one in some]
+
+    stream = Stream().advance_watermark_to(Timestamp(micros=1000 * START)).add_elements(stamped(letters))
+    stream = stream.advance_watermark_to(Timestamp(micros=1000 * (START + 2 * MINUTE)))
+    if late:
+        stream = stream.add_elements(stamped(late))
+    with Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(["--streaming"])) as pipeline:
+        letters = (
+            pipeline | stream.advance_watermark_to_infinity() | beam.Map(lambda one: one).with_output_types(DeadLetter)
+        )
+        letters | WriteLetters(str(directory), "jsonl")
+    return files_in(directory)
+
+
+def test_letters_are_together_by_minute_and_reason_and_the_same_in_any_order(tmp_path):
+    files = write_letters(tmp_path / "once", LETTERS)
+    assert {name: len(data.splitlines()) for name, data in files.items()} == {
+        "dead_letters/20260101T000000-duplicate-p0.jsonl": 3,
+        "dead_letters/20260101T000000-too_old-p0.jsonl": 2,
+        "dead_letters/20260101T000100-too_old-p0.jsonl": 1,
+        "dead_letters/20260101T000200-undecodable-p0.jsonl": 1,
+    }
+    assert write_letters(tmp_path / "again", LETTERS[::-1]) == files
+    assert write_letters(tmp_path / "once", LETTERS) == files
+
+
+def test_a_letter_that_comes_late_is_a_file_of_its_own(tmp_path):
+    files = write_letters(tmp_path, LETTERS[1:2], late=LETTERS[:1])
+    names = [f"dead_letters/20260101T000000-too_old-p{pane}.jsonl" for pane in (0, 1)]
+    assert list(files) == names
+    assert [data.count(b"\n") for data in files.values()] == [1, 1]
+    assert b"event time 3" in files[names[1]]
+
+
+class Producer:
+    """A broker that takes what it is told to take."""
+
+    def __init__(self, refuse=(), keeps=0):
+        self.refuse, self.keeps, self.sent, self.waiting = refuse, keeps, [], []
+
+    def produce(self, topic, value, key, on_delivery):
+        self.sent.append((topic, key, value))
+        self.waiting.append(on_delivery)
+
+    def poll(self, _):
+        pass
+
+    def flush(self, _):
+        for number, delivered in enumerate(self.waiting):
+            error = type("Error", (), {"str": lambda self: "too large"})() if number in self.refuse else None
+            delivered(error, None)
+        self.waiting = []
+        return self.keeps
+
+
+def writer(monkeypatch, client):
+    monkeypatch.setattr(kafka, "producer", lambda properties, file: client)
+    fn = WriteToTopic("out", {"bootstrap.servers": "there"}, None)
+    fn.setup()
+    return fn
+
+
+def send(fn, *answers):
+    fn.start_bundle()
+    for one in answers:
+        fn.process(one)
+    fn.finish_bundle()
+
+
+def test_panes_of_a_window_have_one_key_and_others_have_others(monkeypatch):
+    client = Producer()
+    panes = answer(index=0), answer(index=1, reports=9), answer("DE"), answer(start=START + HOUR)
+    send(writer(monkeypatch, client), *panes)
+    keys = [key for _, key, _ in client.sent]
+    assert keys[0] == keys[1] == message_key(answer()[0].key)
+    assert len(set(keys)) == 3
+    assert {topic for topic, _, _ in client.sent} == {"out"}
+    read = [Snapshot.from_avro(decode_message(value)[1]) for _, _, value in client.sent]
+    assert [(one.reports, one.pane.index) for one in read] == [(6, 0), (9, 1), (6, 0), (6, 0)]
+    assert [one.key.group for one in read] == [None, None, "DE", None]
+
+
+@pytest.mark.parametrize("client", [Producer(refuse=[1]), Producer(keeps=2)])
+def test_a_bundle_fails_if_the_broker_has_not_taken_all(monkeypatch, client):
+    with pytest.raises(KafkaError, match="topic 'out'") as told:
+        send(writer(monkeypatch, client), answer(), answer(index=1))
+    assert "\n" not in str(told.value)
+
+
+def test_a_failed_bundle_is_not_held_against_the_next(monkeypatch):
+    client = Producer(refuse=[0])
+    fn = writer(monkeypatch, client)
+    with pytest.raises(KafkaError, match="too large"):
+        send(fn, answer())
+    client.refuse = ()
+    send(fn, answer())
+    send(fn)
+    assert len(client.sent) == 2
