@@ -13,16 +13,17 @@ from apache_beam.metrics.metric import Metrics
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms import window
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from hushgram import Windows
-from schemas.records import DeadLetter, Key, Pane
+from schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
 from transforms.combine import CombineTallies
 from transforms.count_once import CountOnce
 from transforms.deduplicate import duplicates, first_of_each_id, unpack
 from transforms.emit import IDENTIFIED, LETTERS, Emitting, ParseAndTally, branches
 from transforms.estimate import histogram, snapshots
-from transforms.panes import TIMINGS, WholeTruth, into_panes, window_fn
+from transforms.panes import ByWindow, PaneOfWindow, WholeTruth, allowed_lateness, into_panes, window_fn
 from transforms.parse import Parser
 from transforms.plan import Plan
 from transforms.tallies import Tallies
@@ -49,39 +50,32 @@ class EstimateWindows(beam.DoFn):
         self.generation = generation
 
     def start_bundle(self) -> None:
-        self.waiting: list[tuple[Key, Pane, Tallies, Any]] = []
+        self.waiting: list[tuple[Key, Pane, Tallies]] = []
 
-    def process(
-        self,
-        element: tuple[str, Tallies],
-        its_window: Any = beam.DoFn.WindowParam,
-        info: Any = beam.DoFn.PaneInfoParam,
-    ) -> Iterator[Any]:
-        collection, group = json.loads(element[0])
-        start, end = (int(edge.micros // 1000) for edge in (its_window.start, its_window.end))
-        pane = Pane(self.generation, max(0, info.index), TIMINGS[info.timing])
-        self.waiting.append((Key(collection, group, start, end), pane, element[1], its_window))
+    def process(self, element: PaneOfWindow) -> Iterator[Any]:
+        key, (index, timing, tallies) = element
+        self.waiting.append((Key(*json.loads(key)), Pane(self.generation, index, timing), tallies))
         if len(self.waiting) >= ESTIMATE_AT_ONCE:
             yield from self._estimate()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield from self._estimate()
+        for answer in self._estimate():
+            yield WindowedValue(answer, MIN_TIMESTAMP, (window.GlobalWindow(),))
 
-    def _estimate(self) -> Iterator[WindowedValue]:
+    def _estimate(self) -> Iterator[tuple[Snapshot, Histogram]]:
         waiting, self.waiting = self.waiting, []
-        by_collection: dict[str, list[tuple[Key, Pane, Tallies, Any]]] = {}
+        by_collection: dict[str, list[tuple[Key, Pane, Tallies]]] = {}
         for entry in waiting:
             by_collection.setdefault(entry[0].collection, []).append(entry)
         for name, entries in by_collection.items():
             started = time.monotonic()
-            answers = snapshots(self.collections[name], [entry[:3] for entry in entries])
+            answers = snapshots(self.collections[name], entries)
             milliseconds = 1000 * (time.monotonic() - started)
             Metrics.distribution("windows", "estimate milliseconds").update(round(milliseconds))
-            for (key, pane, tallies, its_window), snapshot in zip(entries, answers, strict=True):
+            for (key, pane, tallies), snapshot in zip(entries, answers, strict=True):
                 Metrics.counter("windows", "estimated").inc()
                 Metrics.counter("windows", f"panes:{pane.timing}").inc()
-                answer = snapshot, histogram(key, pane, tallies)
-                yield WindowedValue(answer, its_window.max_timestamp(), (its_window,))
+                yield snapshot, histogram(key, pane, tallies)
 
 
 @dataclass
@@ -119,7 +113,6 @@ class AggregateReports(beam.PTransform[Any, Any]):
             | f"Partials, {name}" >> beam.Flatten()
             | f"Combine, {name}" >> CombineWindows(setting, self.fanout, self.streaming)
             | f"Estimate, {name}" >> beam.ParDo(EstimateWindows(plan, self.generation))
-            | f"Global, {name}" >> beam.WindowInto(window.GlobalWindows())
             for name, setting in settings.items()
         ]
         letters = (typed(parsed[LETTERS], DeadLetter), typed(unique[LETTERS], DeadLetter))
@@ -128,7 +121,7 @@ class AggregateReports(beam.PTransform[Any, Any]):
 
 @dataclass
 class CombineWindows(beam.PTransform[Any, Any]):
-    """Partial tallies added up per key and window."""
+    """Partial tallies added up per key and window; in a stream, in every pane all of the window so far."""
 
     setting: Windows
     fanout: int
@@ -136,16 +129,20 @@ class CombineWindows(beam.PTransform[Any, Any]):
 
     def expand(self, partials: PCollection[Any]) -> PCollection[Any]:
         combine = beam.CombinePerKey(CombineTallies())
-        if self.streaming:
-            return (
-                partials
-                | "Panes" >> into_panes(self.setting)
-                | "New" >> combine.with_output_types(tuple[str, Tallies])
-                | "Whole" >> beam.ParDo(WholeTruth()).with_output_types(tuple[str, Tallies])
-            )
-        if self.fanout:
+        if self.fanout and not self.streaming:
             combine = combine.with_hot_key_fanout(self.fanout)
-        return partials | "Window" >> beam.WindowInto(window_fn(self.setting)) | "All" >> combine
+        windows = into_panes(self.setting) if self.streaming else beam.WindowInto(window_fn(self.setting))
+        combined = (
+            partials
+            | "Window" >> windows
+            | "Add up" >> combine.with_output_types(tuple[str, Tallies])
+            | "By window" >> beam.ParDo(ByWindow()).with_output_types(PaneOfWindow)
+            | "Global" >> beam.WindowInto(window.GlobalWindows())
+        )
+        if not self.streaming:
+            return combined
+        whole = WholeTruth(allowed_lateness(self.setting))
+        return combined | "Whole" >> beam.ParDo(whole).with_output_types(PaneOfWindow)
 
 
 def typed(elements: PCollection[Any], element_type: Any) -> PCollection[Any]:

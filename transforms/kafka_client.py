@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from schemas.messages import LARGEST_MESSAGE
 SETTLED = {
     "enable.auto.commit": "false",  # offsets are the engine's, in its checkpoints
     "auto.offset.reset": "error",  # reports that were deleted unread must not be skipped in silence
+    "enable.partition.eof": "true",  # the end of a partition need not be behind its last message
 }
 GIVE_UP = (
     "_AUTO_OFFSET_RESET",
@@ -83,22 +85,36 @@ def first_offsets(
     topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool
 ) -> dict[int, int]:
     """Of each partition of a topic the offset to begin with; or what is wrong with broker, credentials or topic."""
-    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka import KafkaException
 
     said: list[str] = []
     client = consumer(properties, properties_file, error_cb=lambda error: said.append(error.str()))
-    address = properties.get("bootstrap.servers", "")
+    address, end = properties.get("bootstrap.servers", ""), time.monotonic() + TIMEOUT
     try:
-        found = client.list_topics(topic, timeout=TIMEOUT).topics[topic]
-        if found.error is not None:
-            raise KafkaError(f"topic {topic!r} at {address}: {found.error.str()}")
-        offsets = {}
-        for partition in sorted(found.partitions):
-            low, high = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT)
-            offsets[partition] = high if latest else low
-        return offsets
-    except KafkaException as error:
-        reasons = "; ".join(dict.fromkeys([*said[-3:], error.args[0].str()]))
-        raise KafkaError(f"no answer from Kafka at {address}: {reasons}") from None
+        while True:
+            try:
+                return _ask_offsets(client, topic, latest)
+            except KafkaException as error:
+                # A topic that was made a moment ago has no leader yet.
+                if not error.args[0].retriable() or time.monotonic() > end:
+                    client.poll(0.1)  # which is when the client tells why it has no connection
+                    reasons = "; ".join(dict.fromkeys([*said[-3:], error.args[0].str()]))
+                    answered = not error.args[0].name().startswith("_")  # the client's own errors begin so
+                    what = f"topic {topic!r} at" if answered else "no answer from Kafka at"
+                    raise KafkaError(f"{what} {address}: {reasons}") from None
+                time.sleep(0.2)
     finally:
         client.close()
+
+
+def _ask_offsets(client: Any, topic: str, latest: bool) -> dict[int, int]:
+    from confluent_kafka import KafkaException, TopicPartition
+
+    found = client.list_topics(topic, timeout=TIMEOUT).topics[topic]
+    if found.error is not None:
+        raise KafkaException(found.error)
+    offsets = {}
+    for partition in sorted(found.partitions):
+        low, high = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT)
+        offsets[partition] = high if latest else low
+    return offsets

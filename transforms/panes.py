@@ -6,14 +6,16 @@ long as it lives. So state per key and window is one tally, and the partials of 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms import trigger, window
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
-from apache_beam.utils.timestamp import Duration
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import Duration, Timestamp
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
 from hushgram import Windows
@@ -27,6 +29,9 @@ TIMINGS = {
     PaneInfoTiming.UNKNOWN: "on_time",
 }
 MARGIN = 60_000
+
+PaneOfWindow = tuple[str, tuple[int, str, Tallies]]
+"""A key that names collection, group and window; and of one pane of it the index, the timing and the tallies."""
 
 
 def window_fn(setting: Windows) -> window.WindowFn:
@@ -52,25 +57,53 @@ def into_panes(setting: Windows) -> beam.WindowInto:
     )
 
 
-class WholeTruth(beam.DoFn):
-    """What is new in a pane, in; all of the window so far, out."""
-
-    TOTAL = ReadModifyWriteStateSpec("total", TalliesCoder())
+class ByWindow(beam.DoFn):
+    """Tallies of a key's window to tallies of a longer key, which names the window, with the pane they came in."""
 
     def process(
         self,
         element: tuple[str, Tallies],
-        total: Any = beam.DoFn.StateParam(TOTAL),
+        its_window: Any = beam.DoFn.WindowParam,
         pane: Any = beam.DoFn.PaneInfoParam,
-    ) -> Iterator[tuple[str, Tallies]]:
-        key, new = element
+    ) -> Iterator[PaneOfWindow]:
+        collection, group = json.loads(element[0])
+        start, end = (edge.micros // 1000 for edge in (its_window.start, its_window.end))
+        yield json.dumps([collection, group, start, end]), (max(0, pane.index), TIMINGS[pane.timing], element[1])
+
+
+class WholeTruth(beam.DoFn):
+    """What is new in a pane, in; all of the window so far, out.
+
+    The window is part of the key, and the state is forgotten by a timer: Prism drops the state of a window when the
+    window ends, and late panes would then be told for the whole. `lateness` is in milliseconds.
+    """
+
+    TOTAL = ReadModifyWriteStateSpec("total", TalliesCoder())
+    EXPIRE = TimerSpec("expire", TimeDomain.WATERMARK)
+
+    def __init__(self, lateness: int) -> None:
+        self.lateness = lateness
+
+    def process(
+        self,
+        element: PaneOfWindow,
+        total: Any = beam.DoFn.StateParam(TOTAL),
+        expire: Any = beam.DoFn.TimerParam(EXPIRE),
+    ) -> Iterator[PaneOfWindow]:
+        key, (index, timing, new) = element
         before = total.read()
         if not new.reports:
             # When the watermark passes a window's end and its expiry at once, Flink adds an empty pane to the right
             # one. It says nothing new, unless it is the on-time one of a window that has reports.
-            if before is not None and pane.timing == PaneInfoTiming.ON_TIME:
-                yield key, before
+            if before is not None and timing == "on_time":
+                yield key, (index, timing, before)
             return
+        if before is None:
+            expire.set(Timestamp(micros=1000 * (json.loads(key)[3] + self.lateness)))
         whole = Tallies.merge([new] if before is None else [before, new])
         total.write(whole)
-        yield key, whole
+        yield key, (index, timing, whole)
+
+    @on_timer(EXPIRE)
+    def forget(self, total: Any = beam.DoFn.StateParam(TOTAL)) -> None:
+        total.clear()

@@ -114,7 +114,7 @@ def test_the_file_comes_before_the_arguments_and_what_is_settled_before_both(fol
 def broker(**answers):
     """A client of a broker that gives these answers, and remembers that it was closed."""
     closed = []
-    return SimpleNamespace(**answers, close=lambda: closed.append(True)), closed
+    return SimpleNamespace(**answers, poll=lambda timeout: None, close=lambda: closed.append(True)), closed
 
 
 def test_partitions_begin_at_their_first_offset_or_their_last(monkeypatch):

@@ -1,5 +1,6 @@
 """A stream's windows: every pane is the whole truth so far, nothing accepted is lost, and the last pane is exact."""
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -13,7 +14,6 @@ from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms.window import FixedWindows, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reports import HOUR, START, exact_tallies, report_rows
@@ -236,9 +236,21 @@ class Value:
     def write(self, value):
         self.value = TalliesCoder().encode(value)
 
+    def clear(self):
+        self.value = None
+
+
+class Timer:
+    def __init__(self):
+        self.times = []
+
+    def set(self, when):
+        self.times.append(when)
+
 
 REVISION = FIXED.revision
-TIMINGS = [PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE]
+TIMINGS = ["early", "on_time", "late"]
+KEY = json.dumps(["fixed", None, START, START + HOUR])
 
 
 def tallies(*counts):
@@ -247,18 +259,23 @@ def tallies(*counts):
 
 @given(st.lists(st.tuples(st.sampled_from(TIMINGS), st.integers(0, 2), st.integers(0, 2)), max_size=8))
 def test_panes_only_grow_and_empty_ones_say_nothing_unless_on_time(deltas):
-    state, total, fn = Value(), np.zeros(2, dtype=np.int64), WholeTruth()
-    for timing, *new in deltas:
+    state, timer, total, fn = Value(), Timer(), np.zeros(2, dtype=np.int64), WholeTruth(lateness=MINUTE)
+    for index, (timing, *new) in enumerate(deltas):
         given_total, delta = total.copy(), tallies(*new) if sum(new) else Tallies()
         total = total + new
-        out = list(fn.process(("key", delta), state, PaneInfo(False, False, timing, 0, 0)))
-        if sum(new) or (given_total.sum() and timing == PaneInfoTiming.ON_TIME):
-            [(key, whole)] = out
-            assert (key, whole.reports, whole.parts[REVISION][1].tolist()) == ("key", total.sum(), total.tolist())
+        out = list(fn.process((KEY, (index, timing, delta)), state, timer))
+        if sum(new) or (given_total.sum() and timing == "on_time"):
+            [(key, (same_index, same_timing, whole))] = out
+            assert (key, same_index, same_timing) == (KEY, index, timing)
+            assert (whole.reports, whole.parts[REVISION][1].tolist()) == (total.sum(), total.tolist())
             whole.parts[REVISION][1][:] = 99  # what was handed on is not the state
         else:
             assert out == []
         assert sum(new) == 0 or delta.parts[REVISION][1].tolist() == new
+    # The state goes when nothing that is accepted can come any more, and not before.
+    assert timer.times == ([at(START + HOUR + MINUTE)] if total.sum() else [])
+    fn.forget(state)
+    assert state.read() is None
 
 
 @pytest.mark.parametrize(

@@ -147,12 +147,15 @@ class ReadPolls(beam.DoFn):
     def _received(
         self, topic: str, messages: Sequence[Any], positions: Positions
     ) -> Iterator[tuple[int, int, int, list[Poll]]]:
-        """Of each partition that has messages: partition, next offset, latest received time, and the polls."""
+        """Of each partition that got on: partition, next offset, latest received time, and the polls."""
         by_partition: dict[int, list[Any]] = {}
+        ends: dict[int, int] = {}
         for message in messages:
             error = message.error()
             if error is None:
                 by_partition.setdefault(message.partition(), []).append(message)
+            elif error.name() == "_PARTITION_EOF":
+                ends[message.partition()] = message.offset()
             elif error.fatal() or error.name() in GIVE_UP:
                 raise RuntimeError(f"{topic}[{message.partition()}]: {error}")
             else:
@@ -165,6 +168,11 @@ class ReadPolls(beam.DoFn):
             values = [message.value() for message in mine]
             made = list(polls(f"{topic}[{partition}]", offsets, received, values))
             yield partition, int(offsets[-1]) + 1, int(received[-1]), made
+        for partition, end in ends.items():
+            # Behind the last message there may be marks of transactions, which are never handed out.
+            offset, latest = positions[partition]
+            if end > offset:
+                yield partition, end, latest, []
 
     def _follow_the_clock(self, client: Any, topic: str, positions: Positions, tracker: Any) -> bool:
         """Move the received time of empty partitions on; whether the restriction is still ours."""
@@ -173,11 +181,11 @@ class ReadPolls(beam.DoFn):
         for partition, (offset, received) in positions.items():
             asked = now()
             try:  # a round trip, so that it is the broker that answers
-                _, end = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=2, cached=False)
+                answer = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=2, cached=False)
             except KafkaException as error:
                 LOG.warning("%s[%s]: %s", topic, partition, error)
                 continue
-            if end <= offset and asked - CLOCK_MARGIN > received:
+            if answer is not None and answer[1] <= offset and asked - CLOCK_MARGIN > received:
                 if not tracker.try_claim((partition, offset, asked - CLOCK_MARGIN)):
                     return False
                 positions[partition] = offset, asked - CLOCK_MARGIN
