@@ -27,7 +27,7 @@ LEAST_RECORD = 1 + 8 + 1 + 1 + 1 + 1
 
 
 FEW_LABELS = 8
-"""So many distinct texts are found faster by comparing with each than by a join."""
+"""So many distinct texts are found faster by comparing with one after the other than by a join."""
 
 
 @dataclass(frozen=True)
@@ -149,22 +149,26 @@ def encoded_lengths(frame: pl.DataFrame, data: bytes | None = None) -> IntArray:
     if "cell" in frame.columns:
         start += long_lengths(frame["cell"].to_numpy())
     else:
-        sizes = frame["cells"].bin.size().to_numpy().astype(np.int64)
-        start += sizes + long_lengths(sizes)
+        start += _with_prefix(frame["cells"].bin.size())
     has_group, has_id = (frame[name].is_not_null().to_numpy() for name in ("group", "id"))
-    group = 1 + np.where(has_group, _text_lengths(frame["group"].fill_null("")), 0)
+    group = 1 + has_group * _text_lengths(frame["group"].fill_null(""))
     lengths = start + group + 1 + 16 * has_id
     if data is not None and int(lengths.sum()) == len(data):
         octets, rows = np.frombuffer(data, dtype=np.uint8), np.cumsum(lengths) - lengths
         for place, present in ((rows + start, has_group), (rows + start + group, has_id)):
-            if not np.array_equal(octets[place], 2 * present):
+            if not np.array_equal(octets[place], 2 * present.view(np.uint8)):
                 raise DamagedError("a record that is neither null nor a value where it must be one")
     return lengths
 
 
 def _text_lengths(texts: pl.Series) -> IntArray:
-    sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
-    return sizes + long_lengths(sizes)
+    return _with_prefix(texts.str.len_bytes())
+
+
+def _with_prefix(sizes: pl.Series) -> IntArray:
+    """Texts and bytes stand behind the number of their bytes."""
+    numbers = sizes.to_numpy().astype(np.int64)
+    return numbers + long_lengths(numbers)
 
 
 SEVENS = 2 ** np.arange(7, 64, 7, dtype=np.uint64)
@@ -172,37 +176,53 @@ SEVENS = 2 ** np.arange(7, 64, 7, dtype=np.uint64)
 
 def long_lengths(values: IntArray) -> IntArray:
     """How many bytes Avro takes for each number."""
+    if values.size == 0:
+        return np.zeros(0, dtype=np.int64)
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    return np.searchsorted(SEVENS, zigzag, side="right") + 1
+    # Lengths in a column differ little, so a comparison for each that occurs is faster than a search for each number.
+    shortest, longest = np.searchsorted(SEVENS, [zigzag.min(), zigzag.max()], side="right")
+    lengths = np.full(values.size, shortest + 1)
+    for least in SEVENS[shortest:longest]:
+        lengths += zigzag >= least
+    return lengths
 
 
 def _columns(frame: pl.DataFrame) -> ReportColumns:
-    has_id = frame["id"].is_not_null().to_numpy()
-    halves = [_numbers(frame["id"].bin.slice(start, 8)) for start in (0, 8)]
     return ReportColumns(
         collection=_labels(frame["collection"]),
-        revision=_numbers(frame["revision"]),
+        revision=_numbers(frame["revision"], 1)[:, 0],
         group=_labels(frame["group"]),
         event_time=frame["event_time"].to_physical().to_numpy(),
-        has_id=has_id,
-        id=np.stack(halves, axis=1),
+        has_id=frame["id"].is_not_null().to_numpy(),
+        id=_numbers(frame["id"], 2),
         cells=frame["cell"].to_numpy() if "cell" in frame.columns else None,
         packed=tuple(frame["cells"].to_list()) if "cells" in frame.columns else None,
     )
 
 
-def _numbers(eight_bytes: pl.Series) -> UIntArray:
-    """Eight bytes as one number, the first byte highest; null as zero."""
-    return eight_bytes.bin.reinterpret(dtype=pl.UInt64, endianness="big").fill_null(0).to_numpy()
+def _numbers(octets: pl.Series, count: int) -> UIntArray:
+    """Each row's bytes as so many numbers of eight bytes, the first byte highest; null as zeros."""
+    filled = octets.fill_null(bytes(8 * count)) if octets.null_count() else octets
+    return filled.bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="big").to_numpy()
 
 
 def _labels(texts: pl.Series) -> Labels:
+    """Peels off the first text that is left, wherever it stands, until none is; a join where that would take long."""
+    codes, left = np.zeros(len(texts), dtype=np.int64), np.ones(len(texts), dtype=bool)
+    names: list[str | None] = []
+    while left.any():
+        if len(names) == FEW_LABELS:
+            return _many_labels(texts)
+        name = texts[int(left.argmax())]
+        mine = texts.eq_missing(pl.Series([name], dtype=pl.String)).to_numpy()
+        codes += len(names) * mine
+        left ^= mine
+        names.append(name)
+    return Labels(tuple(names), codes)
+
+
+def _many_labels(texts: pl.Series) -> Labels:
     distinct = texts.unique(maintain_order=True)
-    if len(distinct) <= FEW_LABELS:
-        found = np.zeros(len(texts), dtype=np.int64)
-        for code, name in enumerate(distinct.to_list()[1:], start=1):
-            found[texts.eq_missing(pl.Series([name], dtype=pl.String)).to_numpy()] = code
-        return Labels(tuple(distinct.to_list()), found)
     codes = pl.DataFrame({"text": distinct, "code": np.arange(len(distinct))})
     joined = pl.DataFrame({"text": texts}).join(codes, on="text", how="left", nulls_equal=True, maintain_order="left")
     return Labels(tuple(distinct.to_list()), joined["code"].to_numpy())

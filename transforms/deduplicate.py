@@ -9,31 +9,49 @@ from typing import Any
 
 import numpy as np
 
+from hushgram.arrays import IntArray
 from schemas.records import DeadLetter
 from transforms.uploads import Uploads
 
 SHARDS = 32
 """Uploads of one shard are held in memory at once; more shards mean less memory, and more and smaller pieces."""
 
-LAYOUT = {
-    "collection": "<u2",
-    "revision": "<u2",
-    "group": "<i2",
-    "event_time": "<i8",
-    "id": "<u8",
-    "sizes": "<u4",
-    "cells": "<i8",
-}
+NUMBERS = "collection", "revision", "group", "event_time", "sizes", "cells"
 HEADER = struct.Struct("<QQq")
+COLUMN = struct.Struct("<qB")
 
 
-def shards(uploads: Uploads, count: int = SHARDS) -> Iterator[tuple[int, Uploads]]:
-    """The uploads of each shard that has any. Ids are random, so their last bits spread them evenly."""
-    shard = (uploads.id[:, 1] % np.uint64(count)).astype(np.int64)
+def pieces(uploads: Uploads, received: int, count: int = SHARDS) -> Iterator[tuple[int, bytes]]:
+    """Uploads that all have an id, as bytes for the way to their shards; and when they were received.
+
+    Ids are random, so their last bits spread them evenly. A column is its least number and how far each is above it, in
+    as few bytes as that takes, and in none where all are equal: engines copy these bytes many times.
+    """
+    # Of sixteen bits, since numpy sorts these in a time that does not grow faster than their number.
+    shard = (uploads.id[:, 1] % np.uint64(count)).astype(np.uint16)
     ordered = uploads.reordered(np.argsort(shard, kind="stable"))
-    ends = np.cumsum(np.bincount(shard, minlength=count))
-    for number in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
-        yield number, ordered.between(int(ends[number - 1]) if number else 0, int(ends[number]))
+    ids, columns = ordered.id.astype("<u8"), {name: _narrowed(getattr(ordered, name)) for name in NUMBERS}
+    row_ends = np.cumsum(np.bincount(shard, minlength=count))
+    cell_ends = np.append(0, np.cumsum(ordered.sizes))[row_ends]
+    row = cell = 0
+    for number, row_end, cell_end in zip(range(count), row_ends.tolist(), cell_ends.tolist(), strict=True):
+        if row == row_end:
+            continue
+        packed = [HEADER.pack(row_end - row, cell_end - cell, received), ids[row:row_end].tobytes()]
+        for name, (least, width, offsets) in columns.items():
+            mine = slice(cell, cell_end) if name == "cells" else slice(row, row_end)
+            packed += COLUMN.pack(least, width), offsets[mine].tobytes()
+        yield number, b"".join(packed)
+        row, cell = row_end, cell_end
+
+
+def _narrowed(column: IntArray) -> tuple[int, int, IntArray]:
+    """A column's least number, and the offsets from it in so many bytes each; no offsets where all would be zero."""
+    least, greatest = (int(column.min()), int(column.max())) if column.size else (0, 0)
+    if least == greatest:
+        return least, 0, column[:0]
+    width = np.min_scalar_type(greatest - least).itemsize
+    return least, width, (column - least).astype(f"<u{width}")
 
 
 def first_of_each_id(parts: Sequence[Uploads]) -> tuple[Uploads, Uploads]:
@@ -64,20 +82,17 @@ def _concatenate(parts: Sequence[Uploads]) -> Uploads:
     return Uploads(**columns)
 
 
-def pack(uploads: Uploads, received: int) -> bytes:
-    """Columns of uploads that all have an id, as bytes for the way to their shard; and when they were received."""
-    columns = [getattr(uploads, name).astype(kind).tobytes() for name, kind in LAYOUT.items()]
-    return b"".join([HEADER.pack(len(uploads), uploads.cells.size, received), *columns])
-
-
 def unpack(data: bytes) -> tuple[Uploads, int]:
-    """The uploads that `pack` packed, and when they were received."""
+    """The uploads of a piece, and when they were received."""
     rows, cells, received = HEADER.unpack_from(data)
-    at = HEADER.size
+    ids = np.frombuffer(data, "<u8", 2 * rows, HEADER.size).reshape(-1, 2)
+    at = HEADER.size + ids.nbytes
     columns: dict[str, Any] = {}
-    for name, kind in LAYOUT.items():
-        count = {"cells": cells, "id": 2 * rows}.get(name, rows)
-        column = np.frombuffer(data, kind, count, at)
-        at += column.nbytes
-        columns[name] = column.reshape(-1, 2) if name == "id" else column.astype(np.int64)
-    return Uploads(**columns, has_id=np.ones(rows, dtype=bool)), received
+    for name in NUMBERS:
+        least, width = COLUMN.unpack_from(data, at)
+        at += COLUMN.size
+        columns[name] = np.full(cells if name == "cells" else rows, least, dtype=np.int64)
+        if width:
+            columns[name] += np.frombuffer(data, f"<u{width}", columns[name].size, at).astype(np.int64)
+            at += width * columns[name].size
+    return Uploads(**columns, id=ids, has_id=np.ones(rows, dtype=bool)), received

@@ -15,7 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from hushgram import Windows
 from schemas.records import DeadLetter
-from transforms.deduplicate import pack, shards
+from transforms.deduplicate import pieces
 from transforms.parse import Parser, Read
 from transforms.plan import Plan
 from transforms.progress import SEEN
@@ -87,7 +87,7 @@ class ParseAndTally(Emitting):
                 yield self.refuse(outcome)
                 continue
             if outcome.has_id.any():
-                for shard, part in shards(outcome.take(outcome.has_id)):
-                    yield TaggedOutput(IDENTIFIED, (shard, pack(part, received)))
+                for piece in pieces(outcome.take(outcome.has_id), received):
+                    yield TaggedOutput(IDENTIFIED, piece)
                 outcome = outcome.take(~outcome.has_id)
             yield from self.count(outcome)

@@ -5,7 +5,7 @@ An upload is one report or one batch. It is accepted or refused as a whole, for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -49,7 +49,9 @@ class Uploads:
 
     def take(self, rows: BoolArray) -> Uploads:
         """The uploads of some rows."""
-        return Uploads(**self._rows(rows), cells=self.cells[np.repeat(rows, self.sizes)])
+        if rows.all():
+            return self
+        return Uploads(**self._rows(np.flatnonzero(rows)), cells=self.cells[np.repeat(rows, self.sizes)])
 
     def reordered(self, order: IntArray) -> Uploads:
         """The uploads in another order."""
@@ -62,11 +64,16 @@ class Uploads:
     def between(self, start: int, end: int) -> Uploads:
         """The uploads of consecutive rows, without copying."""
         first = int(self.sizes[:start].sum())
-        rows = slice(start, end)
-        return Uploads(**self._rows(rows), cells=self.cells[first : first + int(self.sizes[rows].sum())])
+        rows = {name: column[start:end] for name, column in self._columns()}
+        return Uploads(**rows, cells=self.cells[first : first + int(rows["sizes"].sum())])
 
-    def _rows(self, rows: BoolArray | IntArray | slice) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name)[rows] for field in fields(self) if field.name != "cells"}
+    def _rows(self, places: IntArray) -> dict[str, Any]:
+        # `take` copies an id as a whole; an index would go number by number.
+        return {name: column.take(places, axis=0) for name, column in self._columns()}
+
+    def _columns(self) -> Iterator[tuple[str, Any]]:
+        """All but the cells, of which an upload may have any number."""
+        return ((field.name, getattr(self, field.name)) for field in fields(self) if field.name != "cells")
 
 
 @dataclass(frozen=True)
@@ -107,14 +114,15 @@ def accept(
 
     revision, group = np.full(rows, -1, dtype=np.int64), np.full(rows, -1, dtype=np.int64)
     alphabet = np.zeros(rows, dtype=np.int64)
-    for place in np.unique(collection[judged.fine]).tolist():
-        mine = collection == place
+    for place in {plan.places[name] for name in columns.collection.names if name in plan.places}:
+        mine, own = collection == place, np.full(rows, -1, dtype=np.int64)
         for index, number in enumerate(plan.revision_numbers[place]):
-            revision[mine & (columns.revision == number)] = index
-        known = mine & (revision >= 0)
-        alphabet[known] = plan.alphabets[place][revision[known]]
+            own = np.where(columns.revision == number, index, own)
+        known = mine & (own >= 0)
+        revision = np.where(known, own, revision)
+        alphabet = np.where(known, plan.alphabets[place][own], alphabet)
         labels = {label: index for index, label in enumerate(plan.collections[place].groups)}
-        group[mine] = _translate(columns.group, {None: -1, **labels}, unknown=-2)[mine]
+        group = np.where(mine, _translate(columns.group, {None: -1, **labels}, unknown=-2), group)
     judged.refuse("unknown_revision", revision < 0)
 
     sizes, cells = _cells(columns, alphabet, judged)

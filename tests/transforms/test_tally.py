@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from hushgram import Collection, Windows
 from schemas.columns import Labels, ReportColumns
-from transforms.deduplicate import first_of_each_id, shards, unpack
-from transforms.deduplicate import pack as pack_uploads
+from transforms.deduplicate import first_of_each_id, pieces, unpack
 from transforms.plan import EARLIEST, Plan, cell_width
 from transforms.tally import tally
-from transforms.uploads import ORDER, accept
+from transforms.uploads import ORDER, Uploads, accept
 
 HOUR = 3_600_000
 NOW = 1_767_225_600_000
@@ -201,11 +200,11 @@ def test_each_id_counts_once_wherever_it_goes(drawn):
         for number, hour, cells in drawn
     ]
     uploads, _ = accept(PLAN, columns_of(packed, packed=True), NOW)
-    pieces = {}
+    by_shard = {}
     for part in (uploads.between(0, len(uploads) // 2), uploads.between(len(uploads) // 2, len(uploads))):
-        for shard, piece in shards(part, count=3):
-            pieces.setdefault(shard, []).append(unpack(pack_uploads(piece, NOW))[0])
-    unique = [first_of_each_id(parts) for parts in pieces.values()]
+        for shard, piece in pieces(part, NOW, count=3):
+            by_shard.setdefault(shard, []).append(unpack(piece)[0])
+    unique = [first_of_each_id(parts) for parts in by_shard.values()]
     kept = [tuple(row) for first, _ in unique for row in first.id.tolist()]
     assert sorted(kept) == sorted({divmod(row[4], 2**64) for row in packed})
     assert sum(len(first) + len(rest) for first, rest in unique) == len(packed)
@@ -219,3 +218,39 @@ def test_each_id_counts_once_wherever_it_goes(drawn):
             for index in range(len(part)):
                 one = part.between(index, index + 1)
                 assert pack("age", revision, one.cells) in by_id[tuple(one.id[0].tolist())]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(EARLIEST, NOW),
+            st.integers(-1, 300),
+            st.integers(0, 2**64 - 1),
+            st.lists(st.integers(0, 2**63 - 1), max_size=3),
+        ),
+        max_size=20,
+    )
+)
+def test_pieces_hold_every_number_however_wide(rows):
+    times, groups, ids, cells = ([row[column] for row in rows] for column in range(4))
+    same = np.zeros(len(rows), dtype=np.int64)
+    uploads = Uploads(
+        collection=same,
+        revision=same,
+        group=np.array(groups, dtype=np.int64),
+        event_time=np.array(times, dtype=np.int64),
+        has_id=np.ones(len(rows), dtype=bool),
+        id=np.array([(7, one) for one in ids], dtype=np.uint64).reshape(-1, 2),
+        sizes=np.array([len(part) for part in cells], dtype=np.int64),
+        cells=np.array([cell for part in cells for cell in part], dtype=np.int64),
+    )
+    found = []
+    for shard, piece in pieces(uploads, NOW, count=3):
+        part, received = unpack(piece)
+        assert received == NOW
+        assert (part.id[:, 1] % np.uint64(3) == shard).all()
+        for index in range(len(part)):
+            one = part.between(index, index + 1)
+            found.append((one.event_time[0], one.group[0], one.id[0, 1], one.cells.tolist()))
+    assert sorted(found) == sorted(rows)
