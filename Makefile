@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup demo test test-fast lint format benchmarks coverage clean
+.PHONY: setup demo stream-demo test test-fast lint format benchmarks soak coverage clean
 
 setup: .venv/ready
 
@@ -14,7 +14,7 @@ setup: .venv/ready
 	touch $@
 
 test: setup lint
-	$(BIN)/pytest --numprocesses=auto
+	$(BIN)/pytest --numprocesses=auto --dist=loadgroup
 
 test-fast: setup
 	$(BIN)/pytest --numprocesses=auto -m 'not slow'
@@ -40,12 +40,22 @@ demo: setup
 	$(BIN)/hushgram aggregate --collections examples/demo.yaml --input '$(DEMO)/reports/*/*.avro' --output $(DEMO)/results
 	$(BIN)/hushgram show $(DEMO)/results $(foreach c,pickup contribution income,--truth $(DEMO)/reports/$(c)/truth.jsonl)
 
+# Kafka, an engine, simulated devices and the pipeline on this machine, panes as they arrive; ENGINE=flink for a cluster.
+ENGINE := prism
+
+stream-demo: setup
+	$(BIN)/python -m deploy.local.demo --engine $(ENGINE)
+
 benchmarks: setup
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.batch
+	$(BIN)/python -m benchmarks.stream
+
+soak: setup
+	$(BIN)/python -m benchmarks.soak
 
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_tmp .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .tools build *.egg-info .pytest_tmp .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -117,12 +117,11 @@ def summarise(result: Any, seconds: float) -> None:
     for counter in result.metrics().query()["counters"]:
         name = counter.key.metric.name
         counters[name] = counters.get(name, 0) + counter.committed
-    accepted, windows = counters.get("accepted", 0), counters.get("estimated", 0)
+    read, accepted, windows = (counters.get(name, 0) for name in ("read", "accepted", "estimated"))
     refused = {name.partition(":")[2]: count for name, count in counters.items() if name.startswith("refused:")}
     unknown = refused.pop("of unknown number", 0)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()) if count)
     total = sum(refused.values())
-    read = accepted + total
     say(f"read {read:,} reports = accepted {accepted:,} + refused {total:,}" + (f" ({reasons})" if reasons else ""))
     if unknown:
         say(f"and {unknown:,} places that could not be read, with an unknown number of reports: see dead_letters")

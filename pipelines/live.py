@@ -22,8 +22,8 @@ from transforms.kafka_client import producer
 TICK = 0.1
 """Seconds from one lot of messages to the next."""
 FLUSH_SECONDS = 60.0
-LATE_MARGIN = 60_000
-"""Late reports are sent so many milliseconds before they would be too old."""
+OLDEST = 0.9
+"""Late reports are at most so old, as a share of the age at which they would be too old."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def event_times(collection: Collection, count: int, now: int, late: float, rng: 
     """Events of the last second; a share of them waited, up to the greatest age at which they still count."""
     ages = rng.integers(0, 1000, count)
     waited = rng.random(count) < late
-    ages[waited] = rng.integers(0, max(1, collection.windows.max_age - LATE_MARGIN), int(waited.sum()))
+    ages[waited] = rng.integers(0, max(1, int(OLDEST * collection.windows.max_age)), int(waited.sum()))
     return now - ages
 
 

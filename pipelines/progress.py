@@ -33,6 +33,8 @@ class Progress:
 
     def line(self) -> str:
         reports, seconds = SEEN.reports - self.before, max(time.monotonic() - self.started, 1e-9)
+        if not reports:  # nothing yet, or workers elsewhere read them
+            return f"running, {seconds:.0f} s"
         return f"{reports:,} reports read, {seconds:.0f} s, {reports / seconds:,.0f} reports/s"
 
     def _tell(self) -> None:

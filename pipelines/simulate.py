@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     live.add_argument("--topic", metavar="NAME", help="that reports are sent to")
     live.add_argument("--kafka-properties", metavar="FILE", help="properties of librdkafka, one name=value a line")
     live.add_argument("--rate", type=float, default=1000, metavar="R", help="reports a second, of each collection")
-    live.add_argument("--late", type=float, default=0, metavar="SHARE", help="of reports that come hours late")
+    live.add_argument("--late", type=float, default=0, metavar="SHARE", help="of reports that come late, up to max_age")
     live.add_argument("--damaged", type=float, default=0, metavar="SHARE", help="of messages that are cut short")
     live.add_argument("--repeated", type=float, default=0, metavar="SHARE", help="of messages sent twice, with --ids")
 

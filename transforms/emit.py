@@ -83,6 +83,7 @@ class ParseAndTally(Emitting):
         received = self.parser.received(element)
         for outcome in self.parser.parse(element):
             SEEN.add(outcome.reports or 0)
+            Metrics.counter("reports", "read").inc(outcome.reports or 0)
             if isinstance(outcome, DeadLetter):
                 yield self.refuse(outcome)
                 continue

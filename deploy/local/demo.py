@@ -18,7 +18,7 @@ from deploy.local.processes import Process, ProcessError, stop
 from deploy.local.tools import ROOT, InstallError, ToolMissingError
 from pipelines import show
 from pipelines.console import complain, say
-from pipelines.results import read_results
+from pipelines.results import read_results, result_files
 from schemas.records import Snapshot
 
 COLLECTIONS = ROOT / "examples" / "stream.yaml"
@@ -91,6 +91,8 @@ def _follow(folder: Path, pipeline: Process, devices: Process) -> bool:
 
 
 def _whole(folder: Path) -> bool:
+    if not result_files(str(folder / "results"), "snapshots"):
+        return False
     sent = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines()]
     found = {s.key: s.reports for s in read_results(str(folder / "results"), "snapshots", Snapshot.from_avro)}
     counted = {(k.collection, k.group, k.window_start, k.window_end): reports for k, reports in found.items()}

@@ -8,6 +8,7 @@ elements would not wait for each other and lose reports to lateness.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,7 +113,7 @@ class ReadPolls(beam.DoFn):
                     positions[partition] = offset, received
                     for poll in part:
                         yield TimestampedValue(poll, Timestamp(micros=1000 * int(poll.received[0])))
-                caught_up = len(messages) < limit and _at_the_end(client, topic, positions)
+                caught_up = len(messages) < limit and _unread(client, topic, positions) <= len(messages)
                 size = sum(len(message) for message in messages) // max(1, len(messages))
                 limit = min(MOST, max(FEWEST, POLL_BYTES // max(1, size)))
             if caught_up and not self._follow_the_clock(client, topic, positions, tracker):
@@ -206,12 +207,14 @@ class ReadPolls(beam.DoFn):
             LOG.warning("%s: %s", topic, error)
 
 
-def _at_the_end(client: Any, topic: str, positions: Positions) -> bool:
-    """Whether nothing is known to be unread, from what came with the last fetch; before the first, that is unknown."""
+def _unread(client: Any, topic: str, positions: Positions) -> float:
+    """How many messages are known to be unread, from what came with the last fetch; before the first, without end."""
     from confluent_kafka import TopicPartition
 
     ends = [client.get_watermark_offsets(TopicPartition(topic, partition), cached=True)[1] for partition in positions]
-    return all(0 <= end <= offset for end, (offset, _) in zip(ends, positions.values(), strict=True))
+    if min(ends) < 0:
+        return math.inf
+    return sum(max(0, end - offset) for end, (offset, _) in zip(ends, positions.values(), strict=True))
 
 
 @dataclass
