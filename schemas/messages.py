@@ -56,17 +56,18 @@ def decode_reports(messages: Sequence[bytes | None]) -> tuple[list[tuple[IntArra
     one does not, a damaged body has shifted those after it, and the poll is decoded message by message.
     """
     refused: list[Refused] = []
-    places: dict[Definition, list[int]] = {REPORT: [], REPORT_BATCH: []}
+    places: dict[bytes, list[int]] = {prefix: [] for prefix in BY_PREFIX}
     for index, message in enumerate(messages):
-        definition = BY_PREFIX.get(message[:PREFIX]) if message is not None else None
-        if message is None or definition is None or len(message) > LARGEST_MESSAGE:
+        same = places.get(message[:PREFIX]) if message is not None else None
+        if message is None or same is None or len(message) > LARGEST_MESSAGE:
             refused.append(_unusable(index, message))
         else:
-            places[definition].append(index)
+            same.append(index)
     decoded = []
-    for definition, indices in places.items():
+    for prefix, indices in places.items():
         if not indices:
             continue
+        definition = BY_PREFIX[prefix]
         bodies = [messages[index][PREFIX:] for index in indices]  # type: ignore[index]  # None has no definition
         columns, kept = _decode_bodies(definition, bodies, indices, refused)
         if kept:

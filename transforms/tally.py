@@ -46,7 +46,7 @@ def _tally_kind(collection: Collection, revision: Collection, uploads: Uploads) 
     """Uploads of one collection and one revision, by slice and group."""
     length, labels = collection.windows.slice, len(collection.groups) + 1
     keys, key_of = _distinct(uploads.event_time // length * labels + uploads.group + 1)
-    by_key = _count(revision.randomizer, np.repeat(key_of, uploads.sizes), uploads.cells, keys.size)
+    by_key = _count(revision.randomizer, key_of, uploads, keys.size)
     reports = np.bincount(key_of, weights=uploads.sizes, minlength=keys.size).astype(np.int64)
     for key, count, counts in zip(keys.tolist(), reports.tolist(), by_key, strict=True):
         if count:
@@ -68,16 +68,18 @@ def _distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[keys - low]
 
 
-def _count(randomizer: Mechanism, key_of: IntArray, cells: IntArray, keys: int) -> Iterable[IntArray]:
+def _count(randomizer: Mechanism, key_of: IntArray, uploads: Uploads, keys: int) -> Iterable[IntArray]:
     """The tally of each key's cells."""
     if keys == 1:
-        return [randomizer.tally(cells)]
+        return [randomizer.tally(uploads.cells)]
     if randomizer.tally_length == randomizer.cells and keys * randomizer.cells <= DENSE_COUNTS:
-        table = np.bincount(key_of * randomizer.cells + cells, minlength=keys * randomizer.cells)
-        return table.reshape(keys, randomizer.cells)
-    order = np.argsort(key_of, kind="stable")
-    ends = np.cumsum(np.bincount(key_of, minlength=keys))[:-1]
-    return (randomizer.tally(part) for part in np.split(cells[order], ends))
+        places = np.repeat(key_of * randomizer.cells, uploads.sizes)
+        places += uploads.cells
+        return np.bincount(places, minlength=keys * randomizer.cells).reshape(keys, randomizer.cells)
+    key_of_cell = np.repeat(key_of, uploads.sizes)
+    order = np.argsort(key_of_cell, kind="stable")
+    ends = np.cumsum(np.bincount(key_of_cell, minlength=keys))[:-1]
+    return (randomizer.tally(part) for part in np.split(uploads.cells[order], ends))
 
 
 class Held:

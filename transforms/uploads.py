@@ -5,7 +5,7 @@ An upload is one report or one batch. It is accepted or refused as a whole, for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -152,21 +152,30 @@ def _cells(columns: ReportColumns, alphabet: IntArray, judged: _Judged) -> tuple
         return np.ones(len(columns), dtype=np.int64), columns.cells
     assert columns.packed is not None
     lengths = np.array([len(part) for part in columns.packed], dtype=np.int64)
-    widths = np.array([cell_width(cells) if cells else 1 for cells in alphabet.tolist()], dtype=np.int64)
+    widths = np.ones(len(columns), dtype=np.int64)
+    for cells_of_one in np.unique(alphabet[alphabet > 0]).tolist():
+        widths[alphabet == cells_of_one] = cell_width(cells_of_one)
     judged.refuse("ragged_cells", lengths % widths != 0)
     sizes = np.where(judged.fine, lengths // widths, 0)
-    cells = np.empty(int(sizes.sum()), dtype=np.int64)
-    owner = np.repeat(np.arange(sizes.size), sizes)
-    for width in np.unique(widths[sizes > 0]).tolist():
-        mine = (widths == width) & (sizes > 0)
-        joined = np.frombuffer(b"".join(columns.packed[row] for row in np.flatnonzero(mine)), dtype=f"<u{width}")
-        # Beyond 63 bits there is no alphabet; such a cell is out of range, and must not wrap around into it.
-        cells[mine[owner]] = np.minimum(joined, np.uint64(2**63 - 1)) if width == 8 else joined
     filled = np.flatnonzero(sizes)
+    found = np.unique(widths[filled]).tolist()
+    if len(found) == 1:
+        cells = _unpacked(columns.packed, filled, found[0])
+    else:
+        cells, owner = np.empty(int(sizes.sum()), dtype=np.int64), np.repeat(widths, sizes)
+        for width in found:
+            cells[owner == width] = _unpacked(columns.packed, filled[widths[filled] == width], width)
     if filled.size:
         greatest = np.maximum.reduceat(cells, (np.cumsum(sizes) - sizes)[filled])
         judged.reason[filled[greatest >= alphabet[filled]]] = ORDER.index("cell_out_of_range")
     return np.where(alphabet > 0, np.where(lengths % widths == 0, lengths // widths, -1), -1), cells
+
+
+def _unpacked(packed: Sequence[bytes], rows: IntArray, width: int) -> IntArray:
+    """The cells of some rows, of so many bytes each."""
+    cells = np.frombuffer(b"".join(map(packed.__getitem__, rows.tolist())), dtype=f"<u{width}")
+    # Beyond 63 bits there is no alphabet; such a cell is out of range, and must not wrap around into it.
+    return (np.minimum(cells, np.uint64(2**63 - 1)) if width == 8 else cells).astype(np.int64)
 
 
 def _refusals(

@@ -34,6 +34,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "pool": "Python workers are asked for on",
     }.items():
         up_.add_argument(f"--{part}-port", type=int, default=0, metavar="PORT", help=f"what {what}; 0 is any free port")
+    up_.add_argument(
+        "--topic", action="append", default=[], metavar="NAME", help="a topic to create, of four partitions; repeatable"
+    )
     up_.add_argument("--task-managers", type=int, default=2, metavar="N", help="how many Flink TaskManagers")
     up_.add_argument("--slots", type=int, default=2, metavar="N", help="how many subtasks each of them can run")
     up_.add_argument("--log-level", default="INFO", help="of the Python workers")
@@ -55,6 +58,9 @@ def up(options: argparse.Namespace) -> None:
         if not options.no_kafka:
             broker = Broker(options.dir / "kafka", port=options.kafka_port, tools=options.tools)
             services.append(stack.enter_context(broker))
+            for topic in options.topic:
+                if not broker.has_topic(topic):
+                    broker.create_topic(topic, 4)
             print(f"Kafka        {broker.address}", flush=True)
         if not options.no_flink:
             cluster = Cluster(

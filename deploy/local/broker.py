@@ -84,6 +84,9 @@ class Broker(Service):
         while self.processes:
             self.processes.pop().kill()
 
+    def has_topic(self, name: str) -> bool:
+        return name in self._admin().list_topics(timeout=30).topics
+
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> str:
         """Returns when every partition can be written to; `config` are topic settings, such as `retention.ms`."""
         admin = self._admin()

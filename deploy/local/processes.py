@@ -146,7 +146,12 @@ class Service(ABC):
             process.check()
 
     def run(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> Process:
-        process = Process(command, self.directory / f"{name}.log", environment)
+        # What they leave in a temporary folder is left in ours, and Java's is told to leave nothing elsewhere.
+        temporary = self.directory / "tmp"
+        temporary.mkdir(exist_ok=True)
+        java = f"-Djava.io.tmpdir={temporary} -XX:-UsePerfData"
+        own = {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": java, **(environment or {})}
+        process = Process(command, self.directory / f"{name}.log", own)
         self.processes.append(process)
         return process
 

@@ -97,7 +97,9 @@ class Run:
         self.output = folder / name
         command = [sys.executable, "-m", "pipelines.command", "stream", "--output", self.output]
         command += ["--collections", folder / "collections.yaml", f"--job_name={name}", *options]
-        self.process = Process(command, folder / f"{name}.log", {"PYTHONPATH": str(ROOT)})
+        (folder / "tmp").mkdir(exist_ok=True)
+        environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp")}
+        self.process = Process(command, folder / f"{name}.log", environment)
 
     def until_tallies(self, expected, seconds=150):
         """Waits for exactly these; a tally that is ever too high fails at once."""

@@ -91,8 +91,9 @@ def job(collections, *given):
     return streaming.job_of(options, DATAFLOW)
 
 
-def test_pubsub_translates_for_dataflow(collections, tmp_path):
+def test_pubsub_translates_for_dataflow(collections, tmp_path, monkeypatch):
     """All that can be shown without the service: the job that it would be sent."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     options = [
         "--runner=DataflowRunner", "--streaming", "--no_auth", "--dry_run=True", "--sdk_location=container",
         "--project=some-project", "--region=europe-west1",

@@ -77,6 +77,7 @@ class Kept:
 
     answers: list = []  # noqa: RUF012
     letters: list = []  # noqa: RUF012
+    metrics: dict = {}  # noqa: RUF012
 
 
 def run(script, *collections):
@@ -87,6 +88,7 @@ def run(script, *collections):
         out = pipeline | script.stream.advance_watermark_to_infinity() | AggregateReports(parser, streaming=True)
         out.answers | "Keep answers" >> beam.Map(lambda answer: Kept.answers.append(answer))
         out.letters | "Keep letters" >> beam.Map(lambda letter: Kept.letters.append(letter))
+    Kept.metrics = pipeline.result.metrics().query()
     for snapshot, histogram in Kept.answers:
         assert (snapshot.key, snapshot.pane, snapshot.reports) == (histogram.key, histogram.pane, histogram.reports)
     return [histogram for _, histogram in Kept.answers], Kept.letters
@@ -170,6 +172,24 @@ def test_each_id_counts_once_and_the_others_are_letters():
     assert last(histograms) == exact_tallies([FIXED], rows)
     assert {letter.reason for letter in letters} == {"duplicate"}
     assert sum(letter.reports for letter in letters) == 5 + 10 + 5 + 1 + again
+
+
+def test_everything_is_counted_as_it_goes():
+    rows = within(report_rows(FIXED, 30, 1, ids=True), START, START + MINUTE)
+    odd = [{**rows[0], "collection": "nobody"}, {**rows[1], "cell": 99}]
+    run(Script().until(START + MINUTE).receive(rows, rows[:5] + odd).until(START + 2 * HOUR), FIXED)
+    counters = {found.key.metric.name: 0 for found in Kept.metrics["counters"]}
+    for found in Kept.metrics["counters"]:
+        counters[found.key.metric.name] += found.committed
+    refused = {name: count for name, count in counters.items() if name.startswith("refused:")}
+    assert refused == {"refused:duplicate": 5, "refused:unknown_collection": 1, "refused:cell_out_of_range": 1}
+    assert counters["read"] == counters["accepted"] + sum(refused.values()) == 37
+    timings = Counter(snapshot.pane.timing for snapshot, _ in Kept.answers)
+    assert {name: counters[f"panes:{name}"] for name in timings} == timings
+    assert counters["estimated"] == timings.total()
+    spread = {found.key.metric.name: found.committed for found in Kept.metrics["distributions"]}
+    assert spread["kept in a shard"].max >= 1
+    assert spread["estimate milliseconds"].count >= 1
 
 
 def test_an_id_is_known_to_the_last_millisecond_and_too_old_after_it():

@@ -1,0 +1,98 @@
+"""What the benchmarks of a stream share: topics full of reports, jobs on a local Flink, panes and when they came."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from confluent_kafka import Producer
+
+from deploy.local import Broker, Cluster
+from deploy.local.processes import Process, eventually, stop
+from deploy.local.tools import ROOT
+from hushgram import Collection
+from pipelines.simulated import batches, columns, simulate_devices
+from pipelines.values import draw_for
+from schemas.definitions import REPORT_BATCH
+from schemas.encode import encode_report_messages
+from schemas.messages import encode_message
+
+PARTITIONS = 8
+
+
+@dataclass(frozen=True)
+class Pane:
+    """How many reports of how many a pane holds, and when it was to be seen."""
+
+    window: str
+    reports: int
+    seen: float
+
+
+def messages(collection: Collection, count: int, packed: bool, ids: bool, seed: int = 1) -> list[bytes]:
+    """Messages of one minute ago: single reports, or batches of a thousand."""
+    rng = np.random.default_rng(seed)
+    times = np.full(count, time.time_ns() // 1_000_000 - 60_000)
+    devices = simulate_devices(collection, draw_for(collection, "beta(5,2)"), times, rng)
+    if packed:
+        return [encode_message(REPORT_BATCH, batch) for _, batch in batches(collection, devices, rng if ids else None)]
+    return encode_report_messages(*columns(collection, devices, rng if ids else None))
+
+
+def fill(broker: Broker, topic: str, values: Sequence[bytes], times: int = 1) -> None:
+    """A topic with all of some messages, so many times over."""
+    broker.create_topic(topic, PARTITIONS)
+    more = {"queue.buffering.max.messages": 500_000, "queue.buffering.max.kbytes": 1 << 20, "linger.ms": 50}
+    client = Producer({"bootstrap.servers": broker.address, **more})
+    for _ in range(times):
+        for number, value in enumerate(values):
+            while True:
+                try:
+                    client.produce(topic, value, partition=number % PARTITIONS)
+                    break
+                except BufferError:
+                    client.poll(0.1)
+        client.poll(0)
+    assert client.flush(120) == 0
+
+
+@contextmanager
+def job(cluster: Cluster, folder: Path, name: str, command: Sequence[Any]) -> Iterator[str]:
+    """A job on the cluster while the block lasts; its id."""
+    environment = {"PYTHONPATH": str(ROOT)}
+    options = [f"--job_name={name}", *cluster.options()]
+    process = Process([sys.executable, "-m", *map(str, command), *options], folder / f"{name}.log", environment)
+
+    def running() -> str | None:
+        process.check()
+        return next((each.id for each in cluster.jobs() if each.name == name and each.state == "RUNNING"), None)
+
+    try:
+        identity = eventually(f"job {name}", running, 120)
+        yield identity
+        cluster.cancel(identity)
+    finally:
+        stop([process])
+
+
+def stream(collections: Path, broker: Broker, topic: str, output: Path) -> list[Any]:
+    """The command `hushgram stream`."""
+    shutil.rmtree(output, ignore_errors=True)
+    source = ["--kafka", broker.address, "--topic", topic]
+    return ["pipelines.command", "stream", "--collections", collections, *source, "--output", output]
+
+
+def panes(output: Path) -> list[Pane]:
+    """Of all groups together, in the order in which they were to be seen."""
+    found = []
+    for path in (output / "snapshots").glob("*/*-all-n*.avro"):
+        window, _, rest = path.stem.partition("-all-n")
+        found.append(Pane(window, int(rest.partition("-")[0]), path.stat().st_mtime))
+    return sorted(found, key=lambda pane: (pane.seen, pane.reports))
