@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ def first_of_each_id(parts: Sequence[Uploads]) -> tuple[Uploads, Uploads]:
 
     Which of several uploads with one id comes first is not promised; that one of them counts is.
     """
-    together = _concatenate(parts)
+    together = Uploads.together(parts)
     high, low = together.id[:, 0], together.id[:, 1]
     ordered = np.sort(low)
     if not (ordered[1:] == ordered[:-1]).any():  # most shards have no duplicate, and sorting one column is cheap
@@ -75,11 +74,6 @@ def duplicates(repeated: Uploads, received: int) -> DeadLetter:
     """The letter about uploads that have come before."""
     detail = f"{len(repeated)} uploads with an id that had come before"
     return DeadLetter("duplicate", repeated.reports, detail, "deduplication", None, received)
-
-
-def _concatenate(parts: Sequence[Uploads]) -> Uploads:
-    columns = {field.name: np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Uploads)}
-    return Uploads(**columns)
 
 
 def unpack(data: bytes) -> tuple[Uploads, int]:

@@ -19,12 +19,15 @@ from transforms.deduplicate import pieces
 from transforms.parse import Parser, Read
 from transforms.plan import Plan
 from transforms.progress import SEEN
+from transforms.sources.poll import LETTER_MINUTE
 from transforms.tally import Held, tally
 from transforms.uploads import Uploads
 
 LETTERS, IDENTIFIED = "letters", "identified"
 MOST_COUNTS = 1 << 22
 """Partial tallies of so many counts are sent on before their bundle ends: 32 MB."""
+MOST_CELLS = 1 << 18
+"""Reports with an id are sent on when there are so many, or when their bundle ends."""
 
 
 def branches(plan: Plan) -> dict[str, Windows]:
@@ -73,11 +76,20 @@ class Emitting(beam.DoFn):
 
 
 class ParseAndTally(Emitting):
-    """Reports without an id are tallied where they are read; those with one travel on, as columns, to their shard."""
+    """Reports without an id are tallied where they are read; those with one travel on, as columns, to their shard.
+
+    Those of a bundle travel together: what a shard is asked has a price each time, whatever the number of ids. But only
+    those of one minute of receipt do, so that a duplicate's letter is of that minute however polls were cut.
+    """
 
     def __init__(self, parser: Parser) -> None:
         super().__init__(parser.plan)
         self.parser = parser
+
+    def start_bundle(self) -> None:
+        super().start_bundle()
+        self.identified: dict[int, list[tuple[Uploads, int]]] = {}
+        self.cells = 0
 
     def process(self, element: Read) -> Iterator[Any]:
         received = self.parser.received(element)
@@ -88,7 +100,23 @@ class ParseAndTally(Emitting):
                 yield self.refuse(outcome)
                 continue
             if outcome.has_id.any():
-                for piece in pieces(outcome.take(outcome.has_id), received):
-                    yield TaggedOutput(IDENTIFIED, piece)
+                mine = outcome.take(outcome.has_id)
+                self.identified.setdefault(received // LETTER_MINUTE, []).append((mine, received))
+                self.cells += mine.reports
                 outcome = outcome.take(~outcome.has_id)
             yield from self.count(outcome)
+        if self.cells > MOST_CELLS:
+            for piece, when in self._take_identified():
+                yield TaggedOutput(IDENTIFIED, TimestampedValue(piece, when))
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from super().finish_bundle()
+        for piece, when in self._take_identified():
+            yield TaggedOutput(IDENTIFIED, WindowedValue(piece, when, (GlobalWindow(),)))
+
+    def _take_identified(self) -> Iterator[tuple[tuple[int, bytes], Timestamp]]:
+        identified, self.identified, self.cells = self.identified, {}, 0
+        for held in identified.values():
+            received = [when for _, when in held]
+            for piece in pieces(Uploads.together([uploads for uploads, _ in held]), max(received)):
+                yield piece, Timestamp(micros=1000 * min(received))

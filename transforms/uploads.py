@@ -47,6 +47,11 @@ class Uploads:
     def __len__(self) -> int:
         return self.sizes.size
 
+    @classmethod
+    def together(cls, parts: Sequence[Uploads]) -> Uploads:
+        """All uploads of several parts, in their order."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
     def take(self, rows: BoolArray) -> Uploads:
         """The uploads of some rows."""
         if rows.all():

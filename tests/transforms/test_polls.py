@@ -15,6 +15,8 @@ from schemas.columns import from_records
 from schemas.definitions import DEAD_LETTER, REPORT, REPORT_BATCH
 from schemas.messages import LARGEST_MESSAGE, encode_message
 from schemas.records import DeadLetter
+from transforms.deduplicate import SHARDS, unpack
+from transforms.emit import ParseAndTally
 from transforms.parse import Parser
 from transforms.plan import FUTURE_ALLOWED, Plan
 from transforms.sources import kafka
@@ -101,6 +103,28 @@ def outcomes(parser, reads):
             else:
                 accepted += outcome.reports
     return accepted, dict(refused)
+
+
+@pytest.mark.parametrize("most", [10**9, 0], ids=["at the end of the bundle", "at once"])
+def test_uploads_with_ids_travel_together_by_shard_and_minute_of_receipt(monkeypatch, most):
+    monkeypatch.setattr("transforms.emit.MOST_CELLS", most)
+    rows = report_rows(LONG, 400, 3, hours=1, ids=True)
+    at = START + HOUR
+    parts = [(rows[:100], at), (rows[100:200], at + 1), (rows[200:], at + LETTER_MINUTE)]
+    emitting = ParseAndTally(PARSER)
+    emitting.start_bundle()
+    during = [tagged.value.value for mine, received in parts for tagged in emitting.process(poll_of(mine, received))]
+    after = [tagged.value.value for tagged in emitting.finish_bundle()]
+    assert not (during if most else after)
+    sent = [(shard, *unpack(piece)) for shard, piece in during + after]
+    assert sum(uploads.reports for _, uploads, _ in sent) == len(rows)
+    minutes = Counter((shard, received // LETTER_MINUTE) for shard, _, received in sent)
+    assert len(minutes) == 2 * SHARDS
+    assert set(minutes.values()) <= ({1} if most else {1, 2})
+    by_minute = Counter()
+    for _, uploads, received in sent:
+        by_minute[received // LETTER_MINUTE] += uploads.reports
+    assert by_minute == {at // LETTER_MINUTE: 200, at // LETTER_MINUTE + 1: 200}
 
 
 EDGES = [
