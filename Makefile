@@ -10,7 +10,7 @@ setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt setup.py
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[kafka,gcp,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[kafka,postgresql,view,gcp,dev]'
 	touch $@
 
 test: setup lint
