@@ -52,7 +52,7 @@ benchmarks: setup
 	$(BIN)/python -m benchmarks.stream
 
 soak: setup
-	$(BIN)/python -m benchmarks.soak
+	$(BIN)/python -m benchmarks.soak 3
 
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage

@@ -52,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--watch", metavar="DIR", help="a directory that report files are moved into")
     source.add_argument("--pubsub", metavar="SUBSCRIPTION", help="such as projects/p/subscriptions/s")
     parser.add_argument("--topic", metavar="NAME", help="with --kafka: the topic of reports")
-    parser.add_argument("--from", dest="first", choices=("earliest", "latest"), default="earliest", help="with --kafka")
+    parser.add_argument(
+        "--from", dest="first", choices=("earliest", "latest"), default="earliest", help="with --kafka: where to begin"
+    )
     parser.add_argument(
         "--kafka-properties",
         metavar="FILE",

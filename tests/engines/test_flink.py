@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from reports import avro_file, exact_tallies
-from streams import Stream, everything, tallies_in
+from streams import Stream, everything, read_topic, tallies_in
 
 from deploy.local.processes import eventually
 from pipelines import command
@@ -65,7 +65,7 @@ def _estimates_are_those_of_a_batch_run(folder, collections, stream, output):
 def _on_time_panes_hold_what_they_promise(topic, collections, stream, output):
     """Every accepted report that was received by the window's end plus max_delay."""
     received = {}
-    for message in _messages(topic):
+    for message in read_topic(topic.broker.address, topic.name):
         value = message.value() or b""
         received.setdefault(value, message.timestamp()[1])
 
@@ -84,16 +84,6 @@ def _on_time_panes_hold_what_they_promise(topic, collections, stream, output):
                 at = received.get(encode_message(REPORT, row))  # None: it came in a batch
                 promised += at is not None and at <= key.window_end + max_delay
         assert reports >= promised
-
-
-def _messages(topic):
-    consumer = Consumer({"bootstrap.servers": topic.broker.address, "group.id": "test"})
-    consumer.assign([TopicPartition(topic.name, partition, 0) for partition in range(4)])
-    found = []
-    while len(found) < topic.sent:
-        found += [message for message in consumer.consume(1000, 1.0) if message.error() is None]
-    consumer.close()
-    return found
 
 
 def _lag_can_be_watched(topic):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from streams import read_topic
 
 from deploy.local import Broker
 from deploy.local.processes import HOST, free_port
@@ -72,7 +72,7 @@ def test_live_simulation_sends_what_it_says(folder, broker, topic, tmp_path, cap
     amount = ["--reports", "4000", "--rate", "4000", *(["--packed"] if packed else [])]
     assert command.main(["simulate", *made, *amount, *faults]) == 0
     said = capsys.readouterr().out
-    messages = _values(broker, topic.name)
+    messages = [message.value() for message in read_topic(broker.address, topic.name)]
     decoded, refused = decode_reports(messages)
     ids = [tuple(row) for _, columns in decoded for row in columns.id.tolist()]
     assert f"{len(refused):,} messages were cut short, {len(ids) - len(set(ids)):,} sent twice" in said
@@ -89,14 +89,3 @@ def _ids_of(name, decoded):
     for _, columns in decoded:
         mine = columns.collection.codes == columns.collection.names.index(name)
         yield from map(tuple, columns.id[mine].tolist())
-
-
-def _values(broker, name):
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "test"})
-    ends = {p: consumer.get_watermark_offsets(TopicPartition(name, p), timeout=10)[1] for p in range(4)}
-    consumer.assign([TopicPartition(name, partition, 0) for partition in ends])
-    found = []
-    while len(found) < sum(ends.values()):
-        found += [message.value() for message in consumer.consume(1000, 1.0)]
-    consumer.close()
-    return found

@@ -3,9 +3,8 @@
 import os
 import signal
 
-from confluent_kafka import Consumer, TopicPartition
 from reports import avro_file, exact_tallies
-from streams import everything
+from streams import everything, read_topic
 
 from deploy.local.processes import eventually
 from pipelines.results import read_results
@@ -57,13 +56,7 @@ def _ends_when_asked(run):
 
 def _newest(broker, topic):
     """What a compacted topic holds: of each key the last value."""
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "test"})
-    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    newest, read = {}, 0
-    while read < end:
-        for message in consumer.consume(1000, 1.0):
-            newest[message.key()] = Snapshot.from_avro(decode_message(message.value())[1]).rank
-            read += 1
-    consumer.close()
-    return newest
+    return {
+        message.key(): Snapshot.from_avro(decode_message(message.value())[1]).rank
+        for message in read_topic(broker.address, topic)
+    }

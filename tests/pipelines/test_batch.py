@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from reports import HOUR, START, avro_file, batch_rows, exact_tallies, report_rows
+from streams import tallies_in, unpacked
 
 from hushgram import load_collections
 from pipelines import command
 from pipelines.results import read_results
 from schemas.definitions import REPORT_BATCH
 from schemas.records import DeadLetter, Histogram, Snapshot
-from transforms.plan import cell_width
 
 YAML = """
 collections:
@@ -65,12 +65,7 @@ def job(tmp_path_factory):
     identified = report_rows(commute, 200, 7, ids=True)
     (reports / "d.avro").write_bytes(avro_file(identified + identified[:50], sync=1000))
     (reports / "e.avro").write_bytes(avro_file(identified[50:90], sync=1000))
-    unpacked = [
-        {**{key: value for key, value in batch.items() if key != "cells"}, "cell": cell}
-        for batch in packed
-        for cell in np.frombuffer(batch["cells"], f"<u{cell_width(age.randomizer.cells)}").tolist()
-    ]
-    good = plain + unpacked + identified
+    good = plain + unpacked(age, packed) + identified
     bad = [
         {**plain[0], "collection": "nobody"},
         {**plain[0], "revision": bytes(8)},
@@ -90,14 +85,6 @@ def aggregate(job, output, *more):
     base = job[0]
     files = ["--collections", str(base / "collections.yaml"), "--input", str(base / "reports" / "*.avro*")]
     return command.main(["aggregate", *files, "--output", str(output), "--as-of", "2026-06-01", *more])
-
-
-def tallies_in(output):
-    found = {}
-    for part in read_results(str(output), "histograms", Histogram.from_avro):
-        for revision, (_, counts) in part.tallies.items():
-            found[part.key.collection, part.key.group, part.key.window_start, revision] = counts.tolist()
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import numpy as np
 from reports import batch_rows, report_rows
 
 from hushgram import Collection
-from pipelines.results import read_results
+from pipelines.results import read_results, result_files
 from schemas.definitions import REPORT, REPORT_BATCH
 from schemas.messages import encode_message
 from schemas.records import DeadLetter, Histogram
@@ -110,7 +110,7 @@ def unpacked(collection: Collection, batches: Sequence[dict[str, Any]]) -> list[
 
 def tallies_in(output: Path) -> dict[tuple[Any, ...], list[int]]:
     """By (collection, group, window start, revision) the counts of the best pane so far."""
-    if not any((output / "histograms").glob("*/*.avro")):
+    if not result_files(str(output), "histograms"):
         return {}
     return {
         (part.key.collection, part.key.group, part.key.window_start, revision): counts.tolist()
@@ -129,3 +129,19 @@ def letters_in(output: Path) -> tuple[Counter[str], int]:
     for letter in letters:
         counted[letter.reason] += letter.reports or 0
     return +counted, sum(letter.reports is None for letter in letters)
+
+
+def read_topic(address: str, name: str) -> list[Any]:
+    """All messages that a topic has now, of each partition in order."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    client = Consumer({"bootstrap.servers": address, "group.id": "test"})
+    partitions = client.list_topics(name, timeout=10).topics[name].partitions
+    parts = [TopicPartition(name, partition, 0) for partition in partitions]
+    there = sum(client.get_watermark_offsets(part, timeout=10)[1] for part in parts)
+    client.assign(parts)
+    found: list[Any] = []
+    while len(found) < there:
+        found += [message for message in client.consume(1000, 1.0) if message.error() is None]
+    client.close()
+    return found
