@@ -3,12 +3,17 @@
 import json
 
 import pytest
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration
+from confluent_kafka import Producer
 from streams import read_topic
 
 from deploy.local import Broker
 from deploy.local.processes import HOST, free_port
 from pipelines import command
 from schemas.messages import decode_reports
+from transforms.sources.kafka import Partitions, ReadPolls, Tracker
+from transforms.sources.unbounded import REST_SECONDS
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=admin password=secret"
 
@@ -89,3 +94,40 @@ def _ids_of(name, decoded):
     for _, columns in decoded:
         mine = columns.collection.codes == columns.collection.names.index(name)
         yield from map(tuple, columns.id[mine].tolist())
+
+
+class Standing(Tracker):
+    """A restriction that remembers how long the source wants to rest."""
+
+    def defer_remainder(self, rest):
+        self.rest = rest
+
+
+def test_a_topic_that_ends_in_a_transaction_is_read_to_its_end(broker, topic):
+    """The mark at the end is never handed out; waited for, it would hold the watermark for ever."""
+    client = Producer({"bootstrap.servers": broker.address, "transactional.id": topic.name, "log_level": 0})
+    client.init_transactions(30)
+    client.begin_transaction()
+    for _ in range(5):
+        client.produce(topic.name, b"x", partition=0)
+    client.commit_transaction(30)
+    [last] = read_topic(broker.address, topic.name)[-1:]
+    source = ReadPolls({"bootstrap.servers": broker.address, "group.id": "test"}, None, 0)
+    source.setup()
+    element = (topic.name, ((0, 0),))
+    restriction, watermark, polls = (
+        Partitions().initial_restriction(element),
+        ManualWatermarkEstimator(MIN_TIMESTAMP),
+        [],
+    )
+    for _ in range(3):  # the end may be told after the last message, and then in the next call
+        tracker = Standing(restriction)
+        polls += [emitted.value for emitted in source.process(element, tracker, watermark)]
+        restriction = tracker.position()
+    source.teardown()
+    assert sum(len(poll.messages) for poll in polls) == 5
+    [(_, offset, received)] = restriction
+    assert offset == last.offset() + 2
+    assert received >= last.timestamp()[1]
+    assert tracker.rest == Duration(REST_SECONDS)
+    assert watermark.current_watermark() > MIN_TIMESTAMP

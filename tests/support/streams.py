@@ -135,13 +135,16 @@ def read_topic(address: str, name: str) -> list[Any]:
     """All messages that a topic has now, of each partition in order."""
     from confluent_kafka import Consumer, TopicPartition
 
-    client = Consumer({"bootstrap.servers": address, "group.id": "test"})
+    client = Consumer({"bootstrap.servers": address, "group.id": "test", "enable.partition.eof": True})
     partitions = client.list_topics(name, timeout=10).topics[name].partitions
-    parts = [TopicPartition(name, partition, 0) for partition in partitions]
-    there = sum(client.get_watermark_offsets(part, timeout=10)[1] for part in parts)
-    client.assign(parts)
+    client.assign([TopicPartition(name, partition, 0) for partition in partitions])
     found: list[Any] = []
-    while len(found) < there:
-        found += [message for message in client.consume(1000, 1.0) if message.error() is None]
+    ended: set[int] = set()
+    while len(ended) < len(partitions):
+        for message in client.consume(1000, 1.0):
+            if message.error() is None:
+                found.append(message)
+            elif message.error().name() == "_PARTITION_EOF":
+                ended.add(message.partition())
     client.close()
     return found
