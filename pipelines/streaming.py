@@ -91,6 +91,8 @@ def _source(
     if options.watch:
         if "://" not in options.watch and not Path(options.watch).is_dir():
             raise UsageError(f"--watch {options.watch}: no such directory")
+        if set(options.watch) & set("*?["):
+            raise UsageError(f"--watch {options.watch}: allowed: a directory whose name has none of * ? [")
         return WatchReports(_absolute(options.watch), max_delay), options.watch, None
     if options.pubsub:
         _check_subscription(options.pubsub, engine)

@@ -66,6 +66,7 @@ def test_what_would_cost_exactness_is_refused(collections, tmp_path, capsys, giv
     ("given", "word"),
     [
         (["--watch", "/no/such"], "no such directory"),
+        (["--watch", "gs://bucket/*"], "none of"),
         (["--watch", ".", "--topic", "t"], "--topic: only with --kafka"),
         (["--kafka", "localhost:1"], "--topic: missing"),
         (["--watch", ".", "--generation", "-1"], "zero or more"),
