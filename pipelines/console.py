@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from hushgram import Collection, CollectionError, load_collections
+from transforms.kafka_client import KafkaError, first_offsets
 
 
 class UsageError(Exception):
@@ -26,6 +28,16 @@ def collections_in(path: str) -> dict[str, Collection]:
         return load_collections(path)
     except CollectionError as error:
         raise UsageError(str(error)) from None
+
+
+def offsets_in(topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool) -> dict[int, int]:
+    """Where the partitions of a topic begin or end, or the line that says what is wrong with Kafka."""
+    try:
+        return first_offsets(topic, properties, properties_file, latest)
+    except KafkaError as error:
+        raise UsageError(f"--kafka: {error}") from None
+    except ImportError:
+        raise UsageError("--kafka: confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
 
 
 def parse_time(option: str, text: str) -> int:

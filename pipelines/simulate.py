@@ -14,13 +14,12 @@ import numpy as np
 
 from hushgram import Collection
 from hushgram.mechanisms.base import chunks
-from pipelines.console import UsageError, collections_in, parse_time, say
+from pipelines.console import UsageError, collections_in, offsets_in, parse_time, say
 from pipelines.live import Faults, Live, send
 from pipelines.simulated import CELLS_PER_BATCH, Devices, batches, columns, simulate_devices, truth
 from pipelines.values import Draw, draw_for, known_values
 from schemas.definitions import REPORT, REPORT_BATCH
 from schemas.encode import encode_reports, write_container
-from transforms.kafka_client import KafkaError, first_offsets
 
 EXAMPLE = "hushgram simulate --collections collections.yaml --values taxi --reports 100000 --output reports"
 ROWS_PER_FILE = 500_000
@@ -88,12 +87,7 @@ def _live(options: argparse.Namespace) -> Live:
     if options.repeated and not options.ids:
         raise UsageError("--repeated: only with --ids, since reports without an id count as often as they come")
     properties = {"bootstrap.servers": options.kafka}
-    try:
-        first_offsets(options.topic, {**properties, "group.id": "hushgram"}, options.kafka_properties, latest=True)
-    except KafkaError as error:
-        raise UsageError(f"--kafka: {error}") from None
-    except ImportError:
-        raise UsageError("--kafka: confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
+    offsets_in(options.topic, {**properties, "group.id": "hushgram"}, options.kafka_properties, latest=True)
     faults = Faults(options.late, options.damaged, options.repeated)
     sent = (options.topic, properties, options.kafka_properties)
     return Live(*sent, options.reports, options.rate, options.packed, options.ids, faults)

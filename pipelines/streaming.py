@@ -16,10 +16,9 @@ import apache_beam as beam
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.console import UsageError, collections_in, say
+from pipelines.console import UsageError, collections_in, offsets_in, say
 from pipelines.engines import DATAFLOW, Engine, for_stream
 from transforms.aggregate import AggregateReports
-from transforms.kafka_client import KafkaError, first_offsets
 from transforms.parse import Parser
 from transforms.plan import Plan
 from transforms.sinks.files import FORMATS
@@ -101,14 +100,9 @@ def _source(
         raise UsageError("--topic: missing; --kafka needs it")
     properties = {"bootstrap.servers": options.kafka, "group.id": "hushgram"}
     file = options.kafka_properties and _absolute(options.kafka_properties)
-    try:
-        offsets = first_offsets(options.topic, properties, file, latest=options.first == "latest")
-        if options.snapshots_topic:
-            first_offsets(options.snapshots_topic, properties, file, latest=True)
-    except KafkaError as error:
-        raise UsageError(f"--kafka: {error}") from None
-    except ImportError:
-        raise UsageError("--kafka: confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
+    offsets = offsets_in(options.topic, properties, file, latest=options.first == "latest")
+    if options.snapshots_topic:
+        offsets_in(options.snapshots_topic, properties, file, latest=True)
     source = ReadKafka(options.topic, offsets, properties, file, max_delay, engine.partitions_together)
     named = f"{options.topic} at {options.kafka}, {len(offsets)} partitions"
     publish = WriteToTopic(options.snapshots_topic, properties, file) if options.snapshots_topic else None
