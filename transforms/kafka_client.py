@@ -23,6 +23,8 @@ GIVE_UP = (
     "TOPIC_AUTHORIZATION_FAILED",
 )
 """Errors that waiting does not mend. All others are for patience: a broker that is down comes back."""
+NO_LEADER_YET = ("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION")
+"""What a broker says of a topic that was made a moment ago."""
 TIMEOUT = 15
 
 
@@ -95,8 +97,7 @@ def first_offsets(
             try:
                 return _ask_offsets(client, topic, latest)
             except KafkaException as error:
-                # A topic that was made a moment ago has no leader yet.
-                if not error.args[0].retriable() or time.monotonic() > end:
+                if error.args[0].name() not in NO_LEADER_YET or time.monotonic() > end:
                     client.poll(0.1)  # which is when the client tells why it has no connection
                     reasons = "; ".join(dict.fromkeys([*said[-3:], error.args[0].str()]))
                     answered = not error.args[0].name().startswith("_")  # the client's own errors begin so

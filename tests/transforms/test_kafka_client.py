@@ -149,6 +149,25 @@ def test_no_topic_and_no_answer_are_told_in_one_line(monkeypatch):
         assert closed == [True]
 
 
+def test_a_topic_without_a_leader_is_waited_for(monkeypatch):
+    from confluent_kafka import KafkaError as Told
+    from confluent_kafka import KafkaException
+
+    errors = [Told(getattr(Told, name)) for name in kafka_client.NO_LEADER_YET]
+
+    def answer(partition, timeout):
+        if errors:
+            raise KafkaException(errors.pop())
+        return 3, 7
+
+    topics = {"t": SimpleNamespace(error=None, partitions={0: None})}
+    client, closed = broker(list_topics=lambda *_, **__: SimpleNamespace(topics=topics), get_watermark_offsets=answer)
+    monkeypatch.setattr(kafka_client, "consumer", lambda *_, **__: client)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    assert kafka_client.first_offsets("t", {}, None, latest=False) == {0: 3}
+    assert closed == [True]
+
+
 def test_errors_to_give_up_on_are_names_that_kafka_knows():
     from confluent_kafka import KafkaError as Told
 
