@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -22,6 +23,8 @@ Found = TypeVar("Found")
 HOST = "127.0.0.1"
 GRACE = 10.0
 """Seconds from being asked to end to being killed."""
+PORTS = range(10_000, 32_768)
+"""Below those the kernel gives to outgoing connections."""
 
 
 class ProcessError(RuntimeError):
@@ -99,6 +102,7 @@ class Process:
 
 
 _started: list[Process] = []
+_given: set[int] = set()
 
 
 def stop(processes: Sequence[Process], grace: float = GRACE) -> None:
@@ -165,9 +169,18 @@ class Service(ABC):
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on and that was not given before.
+
+    The kernel's own choice will not do: between the asking and the use it may give the same port again, here or to
+    any outgoing connection.
+    """
+    for port in random.sample(PORTS, len(PORTS)):
+        if port not in _given:
+            with suppress(OSError), socket.socket() as probe:
+                probe.bind((HOST, port))
+                _given.add(port)
+                return port
+    raise ProcessError(f"no port is free from {PORTS.start} to {PORTS.stop}")
 
 
 def listening(address: str) -> bool:
