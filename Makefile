@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup demo stream-demo test test-fast lint format benchmarks soak coverage clean
+.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks soak coverage clean
 
 setup: .venv/ready
 
@@ -13,7 +13,11 @@ setup: .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[kafka,postgresql,view,gcp,dev]'
 	touch $@
 
-test: setup lint
+# Debian's programs for the tests, where that is how they are had.
+packages:
+	deploy/local/packages.sh
+
+test: setup packages lint
 	$(BIN)/pytest --numprocesses=auto --dist=loadgroup
 
 test-fast: setup
