@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.iobase import Read
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 
+from pipelines import sinks
 from pipelines.console import UsageError, collections_in, parse_time, say
 from pipelines.progress import Progress
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
@@ -38,19 +39,21 @@ class Job:
     as_of: int
     generation: int
     fanout: int
+    sinks: tuple[sinks.Sink, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collections", required=True, metavar="FILE", help="the YAML file of collections")
     parser.add_argument("--input", required=True, action="append", metavar="GLOB", help="report files; may be repeated")
     parser.add_argument("--output", required=True, metavar="DIR", help="where snapshots, histograms and letters go")
+    sinks.add_argument(parser)
     parser.add_argument("--format", choices=FORMATS, default="avro", help="of the results (default: avro)")
     parser.add_argument("--as-of", metavar="TIME", help="later reports are from the future (default: now)")
     parser.add_argument("--generation", type=int, default=0, help="a corrected rerun takes a higher one")
     parser.add_argument("--fanout", type=int, default=0, help="spread hot keys over so many workers first")
 
 
-def job_of(options: argparse.Namespace) -> Job:
+def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     """The checked job, or a `UsageError` that a person can act on: before any worker starts."""
     plan = Plan.of(collections_in(options.collections).values())
     for pattern in options.input:
@@ -58,7 +61,10 @@ def job_of(options: argparse.Namespace) -> Job:
     if options.generation < 0 or options.fanout < 0:
         raise UsageError("--generation and --fanout: allowed: zero or more")
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
-    return Job(plan, tuple(options.input), options.output, options.format, as_of, options.generation, options.fanout)
+    temp_location = PipelineOptions(list(for_beam)).view_as(GoogleCloudOptions).temp_location
+    others = sinks.sinks_of(options.sink, sinks.Run(streaming=False, temp_location=temp_location))
+    inputs = tuple(options.input)
+    return Job(plan, inputs, options.output, options.format, as_of, options.generation, options.fanout, others)
 
 
 def check_input(pattern: str) -> None:
@@ -87,6 +93,7 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
     ):
         directory = FileSystems.join(job.output, kind)
         records | f"Write {kind}" >> WriteRecords(directory, definition, job.format)
+    sinks.write_to(job.sinks, results)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -94,7 +101,7 @@ def run(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="hushgram aggregate", description=__doc__, epilog=f"example: {EXAMPLE}")
     add_arguments(parser)
     options, for_beam = parser.parse_known_args(argv)
-    return execute(job_of(options), for_beam)
+    return execute(job_of(options, for_beam), for_beam)
 
 
 def execute(job: Job, for_beam: Sequence[str]) -> int:
@@ -106,17 +113,25 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
     with Progress():
         result = pipeline.run()
         result.wait_until_finish()
-    summarise(result, time.monotonic() - started)
+    counters = counted(result)
+    summarise(counters, time.monotonic() - started)
+    for sink in job.sinks:
+        say(f"{counters.get(sink.name, 0):,} snapshots to {sink.name}")
     say(f"results in {job.output}, as of {datetime.fromtimestamp(job.as_of / 1000, UTC):%Y-%m-%d %H:%M} UTC")
     return 0
 
 
-def summarise(result: Any, seconds: float) -> None:
-    """read = accepted + refused, by reason."""
+def counted(result: Any) -> dict[str, int]:
+    """The counters of a run that has ended, by name."""
     counters: dict[str, int] = {}
     for counter in result.metrics().query()["counters"]:
         name = counter.key.metric.name
         counters[name] = counters.get(name, 0) + counter.committed
+    return counters
+
+
+def summarise(counters: Mapping[str, int], seconds: float) -> None:
+    """read = accepted + refused, by reason."""
     read, accepted, windows = (counters.get(name, 0) for name in ("read", "accepted", "estimated"))
     refused = {name.partition(":")[2]: count for name, count in counters.items() if name.startswith("refused:")}
     unknown = refused.pop("of unknown number", 0)

@@ -16,13 +16,13 @@ import apache_beam as beam
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from pipelines import sinks
 from pipelines.console import UsageError, collections_in, offsets_in, say
 from pipelines.engines import DATAFLOW, Engine, for_stream
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
 from transforms.plan import Plan
 from transforms.sinks.files import FORMATS
-from transforms.sinks.kafka import WriteToTopic
 from transforms.sinks.panes import WriteLetters, WritePanes
 from transforms.sources.kafka import ReadKafka
 from transforms.sources.pubsub import ReadPubSub
@@ -41,7 +41,7 @@ class Job:
     output: str
     format: str
     generation: int
-    publish: WriteToTopic | None
+    sinks: tuple[sinks.Sink, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,8 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="with --kafka: properties of librdkafka, one name=value a line, for TLS, SASL and the like",
     )
-    parser.add_argument("--snapshots-topic", metavar="NAME", help="with --kafka: where snapshots are published, too")
     parser.add_argument("--output", required=True, metavar="DIR", help="where snapshots, histograms and letters go")
+    sinks.add_argument(parser)
     parser.add_argument("--format", choices=FORMATS, default="avro", help="of the results (default: avro)")
     parser.add_argument("--generation", type=int, default=0, help="a corrected rerun takes a higher one")
 
@@ -71,11 +71,18 @@ def job_of(options: argparse.Namespace, engine: Engine) -> Job:
     if options.generation < 0:
         raise UsageError("--generation: allowed: zero or more")
     if not options.kafka:
-        for name in ("topic", "kafka_properties", "snapshots_topic"):
+        for name in ("topic", "kafka_properties"):
             if getattr(options, name):
                 raise UsageError(f"--{name.replace('_', '-')}: only with --kafka")
-    source, named, publish = _source(options, plan, engine)
-    return Job(plan, source, named, _absolute(options.output), options.format, options.generation, publish)
+    kafka = _kafka(options) if options.kafka else None
+    source, named = _source(options, plan, engine, kafka)
+    others = sinks.sinks_of(options.sink, sinks.Run(streaming=True, kafka=kafka))
+    return Job(plan, source, named, _absolute(options.output), options.format, options.generation, others)
+
+
+def _kafka(options: argparse.Namespace) -> sinks.Kafka:
+    file = options.kafka_properties and _absolute(options.kafka_properties)
+    return sinks.Kafka({"bootstrap.servers": options.kafka, "group.id": "hushgram"}, file)
 
 
 def _absolute(path: str) -> str:
@@ -84,29 +91,24 @@ def _absolute(path: str) -> str:
 
 
 def _source(
-    options: argparse.Namespace, plan: Plan, engine: Engine
-) -> tuple[beam.PTransform[Any, Any], str, WriteToTopic | None]:
+    options: argparse.Namespace, plan: Plan, engine: Engine, kafka: sinks.Kafka | None
+) -> tuple[beam.PTransform[Any, Any], str]:
     max_delay = max(collection.windows.max_delay for collection in plan.collections)
     if options.watch:
         if "://" not in options.watch and not Path(options.watch).is_dir():
             raise UsageError(f"--watch {options.watch}: no such directory")
         if set(options.watch) & set("*?["):
             raise UsageError(f"--watch {options.watch}: allowed: a directory whose name has none of * ? [")
-        return WatchReports(_absolute(options.watch), max_delay), options.watch, None
+        return WatchReports(_absolute(options.watch), max_delay), options.watch
     if options.pubsub:
         _check_subscription(options.pubsub, engine)
-        return ReadPubSub(options.pubsub), options.pubsub, None
+        return ReadPubSub(options.pubsub), options.pubsub
     if not options.topic:
         raise UsageError("--topic: missing; --kafka needs it")
-    properties = {"bootstrap.servers": options.kafka, "group.id": "hushgram"}
-    file = options.kafka_properties and _absolute(options.kafka_properties)
-    offsets = offsets_in(options.topic, properties, file, latest=options.first == "latest")
-    if options.snapshots_topic:
-        offsets_in(options.snapshots_topic, properties, file, latest=True)
-    source = ReadKafka(options.topic, offsets, properties, file, max_delay, engine.partitions_together)
-    named = f"{options.topic} at {options.kafka}, {len(offsets)} partitions"
-    publish = WriteToTopic(options.snapshots_topic, properties, file) if options.snapshots_topic else None
-    return source, named, publish
+    assert kafka is not None
+    offsets = offsets_in(options.topic, kafka.properties, kafka.file, latest=options.first == "latest")
+    source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, engine.partitions_together)
+    return source, f"{options.topic} at {options.kafka}, {len(offsets)} partitions"
 
 
 def _check_subscription(name: str, engine: Engine) -> None:
@@ -127,9 +129,8 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
     reads = pipeline | "Read" >> job.source
     results = reads | "Aggregate" >> AggregateReports(Parser(job.plan), job.generation, streaming=True)
     results.answers | "Write panes" >> beam.ParDo(WritePanes(job.output, job.format))
-    if job.publish:
-        results.answers | "Publish" >> beam.ParDo(job.publish)
     results.letters | "Write letters" >> WriteLetters(job.output, job.format)
+    sinks.write_to(job.sinks, results)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -150,7 +151,8 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     result = pipeline.run()
-    say(f"reading {job.source_name}, on {engine.name}; results go to {job.output}")
+    places = ", ".join([job.output, *(sink.name for sink in job.sinks)])
+    say(f"reading {job.source_name}, on {engine.name}; results go to {places}")
     try:
         state = result.wait_until_finish()
     except KeyboardInterrupt:

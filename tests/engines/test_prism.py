@@ -17,7 +17,7 @@ def test_a_topic_on_prism(broker, collections, topic, prism, now, start_stream):
     early, later = everything(collections, now, seed=11, count=100), everything(collections, now, seed=61, count=100)
     snapshots = broker.create_topic(f"{topic.name}-snapshots", **{"cleanup.policy": "compact"})
     topic.send(early.messages)
-    run = start_stream(*topic.options, f"--prism_location={prism}", f"--snapshots-topic={snapshots}")
+    run = start_stream(*topic.options, f"--prism_location={prism}", f"--sink=kafka:{snapshots}")
     run.until_some()
     topic.send(later.messages)
     early.add(later)

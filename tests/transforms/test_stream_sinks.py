@@ -201,7 +201,7 @@ class Producer:
 
 def writer(monkeypatch, client):
     monkeypatch.setattr(kafka, "producer", lambda properties, file: client)
-    fn = WriteToTopic("out", {"bootstrap.servers": "there"}, None)
+    fn = WriteToTopic("kafka:out", "out", {"bootstrap.servers": "there"}, None)
     fn.setup()
     return fn
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.metrics.metric import Metrics
+from apache_beam.pvalue import PCollection
 
 from schemas.definitions import SNAPSHOT
 from schemas.messages import encode_message
@@ -25,11 +28,26 @@ def message_key(key: Key) -> bytes:
     return json.dumps([key.collection, key.group, key.window_start, key.window_end]).encode()
 
 
+@dataclass
+class PublishToKafka(beam.PTransform[Any, Any]):
+    """Answers and letters in; each snapshot becomes a message of `topic`."""
+
+    name: str
+    topic: str
+    properties: Mapping[str, str]
+    properties_file: str | None
+
+    def expand(self, results: tuple[PCollection[Any], PCollection[Any]]) -> None:
+        write = WriteToTopic(self.name, self.topic, self.properties, self.properties_file)
+        results[0] | "Publish" >> beam.ParDo(write)
+
+
 class WriteToTopic(beam.DoFn):
     """Each snapshot one message, in Avro's single-object encoding; a bundle ends when the broker has them all."""
 
-    def __init__(self, topic: str, properties: Mapping[str, str], properties_file: str | None) -> None:
-        self.topic, self.properties, self.properties_file = topic, dict(properties), properties_file
+    def __init__(self, name: str, topic: str, properties: Mapping[str, str], properties_file: str | None) -> None:
+        self.name, self.topic = name, topic
+        self.properties, self.properties_file = dict(properties), properties_file
 
     def setup(self) -> None:
         self.client: Any = None
@@ -44,6 +62,7 @@ class WriteToTopic(beam.DoFn):
         value = encode_message(SNAPSHOT, snapshot.to_avro())
         self.client.produce(self.topic, value, message_key(snapshot.key), on_delivery=self._delivered)
         self.client.poll(0)
+        Metrics.counter("sinks", self.name).inc()
 
     def finish_bundle(self) -> None:
         left = self.client.flush(FLUSH_SECONDS)

@@ -1,0 +1,117 @@
+"""`--sink`: where snapshots go beside the files of `--output`, each told as `scheme:target`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+
+from pipelines.console import UsageError, offsets_in
+from transforms.aggregate import Aggregated
+from transforms.sinks.kafka import PublishToKafka
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """The broker of `--kafka`, and the file of `--kafka-properties`."""
+
+    properties: Mapping[str, str]
+    file: str | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What sinks need to know of the run they belong to."""
+
+    streaming: bool
+    temp_location: str | None = None
+    kafka: Kafka | None = None
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A sink, as it was told, with the transform that writes to it."""
+
+    name: str
+    transform: beam.PTransform[Any, Any]
+
+
+def add_argument(parser: argparse.ArgumentParser) -> None:
+    forms = ", ".join(scheme.form for scheme in SCHEMES.values())
+    text = f"where snapshots go, too; may be repeated: {forms} (docs/tables.md)"
+    parser.add_argument("--sink", action="append", default=[], metavar="SINK", help=text)
+
+
+def sinks_of(given: Sequence[str], run: Run) -> tuple[Sink, ...]:
+    """The sinks, each checked before any worker starts: first all that they are told, then the servers behind them."""
+    if len(set(given)) < len(given):
+        raise UsageError("--sink: given twice: " + next(name for name in given if given.count(name) > 1))
+    parsed = [_parse(text, run) for text in given]
+    return tuple(check() for check in parsed)
+
+
+def write_to(sinks: Sequence[Sink], results: Aggregated) -> None:
+    for index, sink in enumerate(sinks):
+        scheme = sink.name.partition(":")[0]
+        (results.answers, results.letters) | f"Sink {index}, {scheme}" >> sink.transform
+
+
+Check = Callable[[], Sink]
+"""Asks the server behind a sink, if there is one."""
+
+
+def _parse(text: str, run: Run) -> Check:
+    scheme, colon, target = text.partition(":")
+    if not colon or scheme not in SCHEMES:
+        forms = ", ".join(known.form for known in SCHEMES.values())
+        raise UsageError(f"--sink: got {text!r}, allowed: {forms}")
+    return SCHEMES[scheme].parse(text, target, run)
+
+
+def _bigquery(text: str, target: str, run: Run) -> Check:
+    try:
+        import google.cloud.bigquery  # noqa: F401 - Beam's own part can be imported without it, and fails later
+        from apache_beam.io.gcp.bigquery_tools import parse_table_reference
+
+        from transforms.sinks.bigquery import InsertIntoBigQuery
+    except ImportError:
+        raise UsageError("--sink bigquery: Beam's part for it is not installed; pip install 'hushgram[gcp]'") from None
+    try:
+        table = parse_table_reference(target)
+    except ValueError:
+        table = None
+    if table is None or table.projectId is None:
+        raise UsageError(f"--sink: got {text!r}, allowed: {SCHEMES['bigquery'].form}")
+    if not run.streaming and not (run.temp_location or "").startswith("gs://"):
+        raise UsageError(f"--sink {text}: load jobs take files from Cloud Storage: give --temp_location=gs://…")
+    full = f"{table.projectId}:{table.datasetId}.{table.tableId}"
+    return lambda: Sink(text, InsertIntoBigQuery(text, full, run.streaming))
+
+
+def _kafka(text: str, topic: str, run: Run) -> Check:
+    kafka = run.kafka
+    if kafka is None:
+        raise UsageError(f"--sink {text}: only with `hushgram stream --kafka`, to the same brokers")
+    if not topic:
+        raise UsageError(f"--sink: got {text!r}, allowed: {SCHEMES['kafka'].form}")
+
+    def check() -> Sink:
+        offsets_in(topic, kafka.properties, kafka.file, latest=True)
+        return Sink(text, PublishToKafka(text, topic, kafka.properties, kafka.file))
+
+    return check
+
+
+@dataclass(frozen=True)
+class Scheme:
+    form: str
+    parse: Callable[[str, str, Run], Check]
+
+
+SCHEMES = {
+    "bigquery": Scheme("bigquery:PROJECT.DATASET.TABLE", _bigquery),
+    "kafka": Scheme("kafka:TOPIC", _kafka),
+}

@@ -1,0 +1,93 @@
+"""`--sink`: mistakes that end at once, and what is built of what was told."""
+
+import argparse
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines import batch, command, streaming
+from pipelines.engines import DATAFLOW
+
+YAML = "collections: {commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}}"
+TABLE = "bigquery:some-project.results.snapshots"
+ON_DATAFLOW = [
+    "--runner=DataflowRunner", "--no_auth", "--dry_run=True", "--sdk_location=container",
+    "--project=some-project", "--region=europe-west1",
+    "--temp_location=gs://bucket/t", "--staging_location=gs://bucket/s",
+]  # fmt: skip
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    (tmp_path / "collections.yaml").write_text(YAML)
+    (tmp_path / "reports.avro").write_bytes(b"")
+    common = ["--collections", str(tmp_path / "collections.yaml"), "--output", str(tmp_path / "never")]
+    return {
+        "aggregate": [*common, "--input", str(tmp_path / "reports.avro")],
+        "stream": [*common, "--watch", str(tmp_path)],
+    }
+
+
+@pytest.mark.parametrize("name", ["aggregate", "stream"])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["nowhere"], ["got 'nowhere'", "bigquery:PROJECT.DATASET.TABLE", "kafka:TOPIC"]),
+        (["mysql://localhost/x"], ["got 'mysql://localhost/x'", "bigquery:PROJECT.DATASET.TABLE"]),
+        (["bigquery"], ["got 'bigquery'", "allowed"]),
+        (["bigquery:"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
+        (["bigquery:results.snapshots"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
+        (["bigquery:p.d.t.u"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
+        (["bigquery:p.d.t;drop"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
+        (["kafka:out"], ["only with `hushgram stream --kafka`"]),
+        ([TABLE, TABLE], ["given twice", TABLE]),
+    ],
+)
+def test_a_wrong_sink_ends_at_once_with_a_line(arguments, capsys, tmp_path, name, given, words):
+    told = [part for sink in given for part in ("--sink", sink)]
+    assert command.main([name, *arguments[name], *told, "--temp_location=gs://bucket/t"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert all(word in line for word in words), line
+    assert not (tmp_path / "never").exists()
+
+
+def test_load_jobs_need_a_place_on_cloud_storage(arguments, capsys):
+    assert command.main(["aggregate", *arguments["aggregate"], "--sink", TABLE]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "--temp_location=gs://" in line
+
+
+def options_of(module, given):
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    return parser.parse_args(given)
+
+
+def translated(pipeline):
+    proto, _ = pipeline.to_runner_api(return_context=True)
+    return {transform.unique_name: transform for transform in proto.components.transforms.values()}
+
+
+@pytest.mark.parametrize(
+    ("name", "step"), [("aggregate", "BigQueryBatchFileLoads"), ("stream", "_StreamToBigQuery/StreamInsertRows")]
+)
+@pytest.mark.parametrize("table", [TABLE, "bigquery:some-project:results.snapshots"])
+def test_bigquery_translates_for_dataflow(arguments, tmp_path, monkeypatch, name, step, table):
+    """All that can be shown without the service: the job that it would be sent."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    given = [*arguments[name], "--sink", table]
+    if name == "aggregate":
+        job, build, for_beam = batch.job_of(options_of(batch, given), ON_DATAFLOW), batch.build, ON_DATAFLOW
+    else:
+        job, build = streaming.job_of(options_of(streaming, given), DATAFLOW), streaming.build
+        for_beam = [*ON_DATAFLOW, "--streaming"]
+    pipeline = beam.Pipeline(options=PipelineOptions(for_beam))
+    build(pipeline, job)
+    steps = translated(pipeline)
+    assert any(name.startswith(f"Sink 0, bigquery/Insert/{step}") for name in steps)
+    assert ("Sink 0, bigquery/Refused" in steps) == (name == "stream")
+    [insert] = [part for part in steps.values() if part.spec.urn == "beam:transform:write_to_big_query:v0"]
+    assert insert.unique_name == "Sink 0, bigquery/Insert"
+    assert len({part.environment_id for part in steps.values()} - {""}) == 1, "nothing but Python"
+    pipeline.run()

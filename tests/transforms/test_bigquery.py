@@ -1,0 +1,112 @@
+"""Rows for BigQuery: they fit the table's schema, whatever a mechanism knows, and survive JSON."""
+
+import json
+import math
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+import pytest
+from apache_beam.io.gcp.internal.clients import bigquery as client
+from reports import HOUR, START
+
+from hushgram import Collection
+from schemas.definitions import SNAPSHOT
+from schemas.records import Key, Pane
+from transforms.estimate import snapshots
+from transforms.sinks.bigquery import CLUSTERED_BY, BigQueryError, refused, row, table_schema
+from transforms.tallies import Tallies
+
+WAVE = Collection(name="commute", low=0, high=180, unit="minutes", buckets=16, epsilon=1, groups=["DE"])
+MEAN = Collection(name="mean", low=-5, high=5, epsilon=1, mechanism="piecewise")
+NUMBERS = {"NaN", "Infinity", "-Infinity"}
+
+
+def snapshot(collection, group=None, reports=1000, start=START, generation=0):
+    counts = np.zeros(collection.randomizer.tally_length, dtype=np.int64)
+    counts[0] = reports
+    key = Key(collection.name, group, start, start + HOUR)
+    tallies = Tallies({collection.revision: (reports, counts)} if reports else {})
+    return snapshots(collection, [(key, Pane(generation), tallies)])[0]
+
+
+def check(value, column, where=""):
+    """BigQuery's own rules, written down once more: modes, types, nothing but what the schema has."""
+    name = f"{where}{column['name']}"
+    if column["mode"] == "REPEATED":
+        assert isinstance(value, list), name
+        for index, part in enumerate(value):
+            check(part, {**column, "mode": "REQUIRED"}, f"{where}[{index}] ")
+        return
+    if value is None:
+        assert column["mode"] == "NULLABLE", name
+        return
+    if column["type"] == "RECORD":
+        check_row(value, column["fields"], f"{name}.")
+    elif column["type"] == "TIMESTAMP":
+        assert datetime.fromisoformat(value).tzinfo is not None, name
+    elif column["type"] == "FLOAT":
+        assert value in NUMBERS if isinstance(value, str) else type(value) in (int, float) and math.isfinite(value)
+    else:
+        assert type(value) is {"STRING": str, "INTEGER": int, "BOOLEAN": bool}[column["type"]], name
+
+
+def check_row(made, columns, where=""):
+    assert list(made) == [column["name"] for column in columns]
+    for column in columns:
+        check(made[column["name"]], column, where)
+
+
+@pytest.mark.parametrize("reports", [0, 1, 1000])
+@pytest.mark.parametrize(("collection", "group"), [(WAVE, None), (WAVE, "DE"), (MEAN, None)])
+def test_every_row_fits_the_schema(collection, group, reports):
+    made = row(snapshot(collection, group, reports))
+    check_row(made, table_schema()["fields"])
+    assert json.loads(json.dumps(made, allow_nan=False)) == made
+
+
+def test_what_a_mechanism_cannot_know_is_null_or_an_empty_array():
+    made = row(snapshot(MEAN))
+    assert made["probabilities"] == made["quantiles"] == made["cdf_points"] == []
+    assert made["variance"] is None
+    assert made["group"] is None
+    assert len(row(snapshot(WAVE))["quantiles"]) == 19
+
+
+def test_numbers_and_times_arrive_as_they_are():
+    told = snapshot(WAVE, "DE", generation=3)
+    made = row(told)
+    assert made["mean"] == told.mean
+    assert made["probabilities"] == told.probabilities.tolist()
+    assert made["quantiles"][9] == vars(told.quantiles[9])
+    assert (made["generation"], made["reports"], made["group"]) == (3, 1000, "DE")
+    assert made["window_start"] == "2026-01-01T00:00:00.000+00:00"
+    early = row(snapshot(WAVE, start=-62_135_596_800_000 + 7))
+    assert early["window_start"] == "0001-01-01T00:00:00.007+00:00"
+
+
+def test_numbers_that_json_lacks_become_the_words_that_bigquery_reads():
+    told = replace(snapshot(WAVE), mean=math.nan, mean_low=-math.inf, probabilities=np.array([math.inf, 0.5]))
+    made = row(told)
+    assert (made["mean"], made["mean_low"], made["probabilities"]) == ("NaN", "-Infinity", ["Infinity", 0.5])
+    check_row(made, table_schema()["fields"])
+    json.dumps(made, allow_nan=False)
+
+
+def test_every_column_comes_from_the_avro_schema():
+    columns = {column["name"]: column for column in table_schema()["fields"]}
+    assert list(columns) == [field["name"] for field in SNAPSHOT.parsed["fields"]]
+    assert {name for name, column in columns.items() if column["type"] == "TIMESTAMP"} == {"window_start", "window_end"}
+    assert columns["group"]["mode"] == "NULLABLE"
+    assert columns["reports"] == {"name": "reports", "mode": "REQUIRED", "description": "", "type": "INTEGER"}
+    assert columns["quantiles"]["mode"] == "REPEATED"
+    assert [part["name"] for part in columns["quantiles"]["fields"]] == ["share", "value", "low", "high"]
+    assert set(CLUSTERED_BY) <= set(columns)
+    assert client.Table(clustering={"fields": CLUSTERED_BY}).clustering.fields == CLUSTERED_BY
+
+
+def test_a_row_that_is_refused_for_good_raises():
+    errors = [{"reason": "invalid", "message": "no such field: fit."}]
+    with pytest.raises(BigQueryError, match=r"p:d\.t refuses a snapshot of commute.*no such field") as told:
+        refused(("p:d.t", row(snapshot(WAVE)), errors))
+    assert "\n" not in str(told.value)
