@@ -58,8 +58,8 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     plan = Plan.of(collections_in(options.collections).values())
     for pattern in options.input:
         check_input(pattern)
-    if options.generation < 0 or options.fanout < 0:
-        raise UsageError("--generation and --fanout: allowed: zero or more")
+    if not 0 <= options.generation < 2**31 or options.fanout < 0:
+        raise UsageError("--generation and --fanout: allowed: zero or more, and a generation below 2**31")
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
     temp_location = PipelineOptions(list(for_beam)).view_as(GoogleCloudOptions).temp_location
     others = sinks.sinks_of(options.sink, sinks.Run(streaming=False, temp_location=temp_location))
@@ -116,7 +116,9 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
     counters = counted(result)
     summarise(counters, time.monotonic() - started)
     for sink in job.sinks:
-        say(f"{counters.get(sink.name, 0):,} snapshots to {sink.name}")
+        no_better = counters.get(f"{sink.name}: no better", 0)
+        known = f", of which {no_better:,} were no better than what is there" if no_better else ""
+        say(f"{counters.get(sink.name, 0):,} snapshots to {sink.name}{known}")
     say(f"results in {job.output}, as of {datetime.fromtimestamp(job.as_of / 1000, UTC):%Y-%m-%d %H:%M} UTC")
     return 0
 

@@ -40,8 +40,7 @@ class Sink:
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
-    forms = ", ".join(scheme.form for scheme in SCHEMES.values())
-    text = f"where snapshots go, too; may be repeated: {forms} (docs/tables.md)"
+    text = f"where snapshots go, too; may be repeated: {_forms()} (docs/tables.md)"
     parser.add_argument("--sink", action="append", default=[], metavar="SINK", help=text)
 
 
@@ -59,6 +58,10 @@ def write_to(sinks: Sequence[Sink], results: Aggregated) -> None:
         (results.answers, results.letters) | f"Sink {index}, {scheme}" >> sink.transform
 
 
+def _forms() -> str:
+    return ", ".join(dict.fromkeys(known.form for known in SCHEMES.values()))
+
+
 Check = Callable[[], Sink]
 """Asks the server behind a sink, if there is one."""
 
@@ -66,8 +69,8 @@ Check = Callable[[], Sink]
 def _parse(text: str, run: Run) -> Check:
     scheme, colon, target = text.partition(":")
     if not colon or scheme not in SCHEMES:
-        forms = ", ".join(known.form for known in SCHEMES.values())
-        raise UsageError(f"--sink: got {text!r}, allowed: {forms}")
+        told = f"{scheme}:…" if colon else text  # what follows may hold a secret
+        raise UsageError(f"--sink: got {told!r}, allowed: {_forms()}")
     return SCHEMES[scheme].parse(text, target, run)
 
 
@@ -91,6 +94,41 @@ def _bigquery(text: str, target: str, run: Run) -> Check:
     return lambda: Sink(text, InsertIntoBigQuery(text, full, run.streaming))
 
 
+def _postgresql(text: str, target: str, run: Run) -> Check:
+    try:
+        import psycopg
+        from psycopg.pq import Conninfo
+
+        from transforms.sinks.postgresql import UpsertIntoPostgreSQL, prepare_tables
+        from transforms.sinks.postgresql_tables import PostgreSQLError
+    except ImportError:
+        raise UsageError("--sink postgresql: psycopg is not installed; pip install 'hushgram[postgresql]'") from None
+    elsewhere = "put it into PGPASSWORD, or into a file that PGPASSFILE or ?service=… names"
+    try:
+        options = Conninfo.parse(text.encode()) if target.startswith("//") else None
+    except psycopg.Error:  # whose text may hold a piece of a password
+        options = None
+    if options is None:
+        raise UsageError(f"--sink postgresql: no such address can be, allowed: {SCHEMES['postgresql'].form}")
+    for option in options:
+        if option.val and option.dispchar == b"*":  # what libpq itself would not show
+            exposed = "in the address it would be seen in lists of processes and in job graphs"
+            raise UsageError(f"--sink postgresql: {option.keyword.decode()}: {exposed}; {elsewhere}")
+
+    def check() -> Sink:
+        try:
+            prepare_tables(text)
+        except PostgreSQLError as error:
+            raise UsageError(f"--sink {text}: {error}") from None
+        except psycopg.Error as error:
+            told = " ".join((error.diag.message_primary or str(error)).split())
+            missing = f"; {elsewhere}" if "no password supplied" in told else ""
+            raise UsageError(f"--sink {text}: {told}{missing}") from None
+        return Sink(text, UpsertIntoPostgreSQL(text, text))
+
+    return check
+
+
 def _kafka(text: str, topic: str, run: Run) -> Check:
     kafka = run.kafka
     if kafka is None:
@@ -111,7 +149,10 @@ class Scheme:
     parse: Callable[[str, str, Run], Check]
 
 
+_POSTGRESQL = Scheme("postgresql://USER@HOST/DATABASE", _postgresql)
 SCHEMES = {
+    "postgresql": _POSTGRESQL,
+    "postgres": _POSTGRESQL,
     "bigquery": Scheme("bigquery:PROJECT.DATASET.TABLE", _bigquery),
     "kafka": Scheme("kafka:TOPIC", _kafka),
 }

@@ -68,8 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def job_of(options: argparse.Namespace, engine: Engine) -> Job:
     """The checked job, or a `UsageError` that a person can act on: before any worker starts."""
     plan = Plan.of(collections_in(options.collections).values())
-    if options.generation < 0:
-        raise UsageError("--generation: allowed: zero or more")
+    if not 0 <= options.generation < 2**31:
+        raise UsageError("--generation: allowed: zero or more, below 2**31")
     if not options.kafka:
         for name in ("topic", "kafka_properties"):
             if getattr(options, name):

@@ -78,6 +78,10 @@ class Process:
         except TimeoutError as error:
             raise ProcessError(f"{error}; {self.tail()}") from None
 
+    def join(self, seconds: float) -> int:
+        """What the program ended with, once it has."""
+        return self._popen.wait(seconds)
+
     def tail(self) -> str:
         text = self.log.read_text(errors="replace").strip()
         return f"the end of {self.log}:\n{text[-3000:]}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streams import YAML, letters_in, tallies_in
 
-from deploy.local import Broker, Cluster, ToolMissingError
+from deploy.local import Broker, Cluster, Postgres, ToolMissingError
 from deploy.local.jobs import ENDED
 from deploy.local.prism import prism as prism_program
 from deploy.local.processes import Process, eventually, stop
@@ -62,6 +62,20 @@ def broker(folder):
 @pytest.fixture(scope="session")
 def cluster(folder):
     yield from _running(Cluster(folder / "flink"))
+
+
+@pytest.fixture(scope="session")
+def server(folder):
+    yield from _running(Postgres(folder / "postgres"))
+
+
+@pytest.fixture
+def postgres(server, monkeypatch):
+    """The server, its database empty, and the environment of those who may connect to it."""
+    monkeypatch.setenv("PGPASSWORD", server.environment["PGPASSWORD"])
+    with server.connect() as connection:
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    return server
 
 
 @pytest.fixture(scope="session")

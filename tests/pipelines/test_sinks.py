@@ -34,12 +34,15 @@ def arguments(tmp_path):
     ("given", "words"),
     [
         (["nowhere"], ["got 'nowhere'", "bigquery:PROJECT.DATASET.TABLE", "kafka:TOPIC"]),
-        (["mysql://localhost/x"], ["got 'mysql://localhost/x'", "bigquery:PROJECT.DATASET.TABLE"]),
+        (["mysql://a:b@localhost/x"], ["got 'mysql:…'", "bigquery:PROJECT.DATASET.TABLE"]),
         (["bigquery"], ["got 'bigquery'", "allowed"]),
         (["bigquery:"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
         (["bigquery:results.snapshots"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
         (["bigquery:p.d.t.u"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
         (["bigquery:p.d.t;drop"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
+        (["postgresql:results"], ["allowed: postgresql://USER@HOST/DATABASE"]),
+        (["postgresql://localhost:x:y/%zz"], ["allowed: postgresql://USER@HOST/DATABASE"]),
+        (["postgresql://localhost/x?no=such"], ["allowed: postgresql://USER@HOST/DATABASE"]),
         (["kafka:out"], ["only with `hushgram stream --kafka`"]),
         ([TABLE, TABLE], ["given twice", TABLE]),
     ],
@@ -50,6 +53,23 @@ def test_a_wrong_sink_ends_at_once_with_a_line(arguments, capsys, tmp_path, name
     [line] = capsys.readouterr().err.splitlines()
     assert all(word in line for word in words), line
     assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://someone:tr0ub4dor@localhost/results",
+        "postgres://someone:tr0ub4dor@localhost/results",
+        "postgresql://someone@localhost/results?password=tr0ub4dor",
+        "postgresql://localhost/results?sslpassword=tr0ub4dor",
+        "postgresql://someone:tr0ub4dor%zz@localhost/results",
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_repeated(arguments, capsys, url):
+    assert command.main(["aggregate", *arguments["aggregate"], "--sink", url]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "PGPASSWORD" in line or "allowed" in line
+    assert "tr0ub4dor" not in line
 
 
 def test_load_jobs_need_a_place_on_cloud_storage(arguments, capsys):

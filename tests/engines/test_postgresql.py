@@ -1,0 +1,372 @@
+"""The PostgreSQL sink on a real server: the best pane of each window, whatever order, repetition or fault."""
+
+import json
+import sys
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reports import HOUR, START, avro_file, report_rows
+from tables import HOSTILE, MEAN, WAVE, rows_in, snapshot
+
+from deploy.local.processes import Process, eventually, free_port, stop
+from hushgram import Collection, CollectionError, load_collections
+from pipelines import command
+from pipelines.results import best, read_results
+from schemas.records import Snapshot
+from transforms.sinks.postgresql import Writer, connect, patiently, prepare_tables
+from transforms.sinks.postgresql_tables import MIGRATIONS, PostgreSQLError, columns, migrate, prepare, version
+
+ROOT = Path(__file__).parents[2]
+YAML = f"""
+collections:
+  commute:
+    domain: {{low: 0, high: 180, unit: "minutes, '%s'"}}
+    buckets: 32
+    epsilon: 1.0
+    groups: {json.dumps(HOSTILE, ensure_ascii=False)}
+  mean: {{domain: {{low: -5, high: 5}}, epsilon: 1.0, mechanism: piecewise, windows: {{size: 2h, every: 1h}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Files of reports of every hostile group, and the options of a run over them."""
+    base = tmp_path_factory.mktemp("reports")
+    (base / "collections.yaml").write_text(YAML)
+    for seed, collection in enumerate(load_collections(base / "collections.yaml").values()):
+        (base / f"{collection.name}.avro").write_bytes(avro_file(report_rows(collection, 2000, seed)))
+    return ["--collections", str(base / "collections.yaml"), "--input", str(base / "*.avro"), "--as-of", "2026-06-01"]
+
+
+def written(output):
+    """The snapshots of the files, as `rows_in` tells those of the table."""
+    found = read_results(str(output), "snapshots", Snapshot.from_avro)
+    return [one.to_avro() for one in found]
+
+
+def write(server, snapshots):
+    with closing(Writer(server.url)) as writer:
+        return writer.write(snapshots)
+
+
+# Laws ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_is_that_of_the_schema(postgres):
+    prepare_tables(postgres.url)
+    query = """SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute
+        WHERE attrelid = 'hushgram_snapshots'::regclass AND attnum > 0 AND attgenerated = '' ORDER BY attnum"""
+    with postgres.connect() as connection:
+        found = connection.execute(query).fetchall()
+    assert {name: kind.replace("timestamp with time zone", "timestamptz") for name, kind, _ in found} == columns()
+    optional = [name for name, _, required in found if not required]
+    nullable = [field.name for field in Snapshot.__dataclass_fields__.values() if "None" in str(field.type)]
+    assert optional == ["group", *nullable]
+
+
+panes = st.builds(
+    snapshot,
+    st.sampled_from([WAVE, MEAN]),
+    st.sampled_from([None, "", *HOSTILE[:3]]),
+    st.integers(0, 3),
+    st.sampled_from([START, START + HOUR, -62_135_596_800_000]),
+    st.integers(0, 1),
+    st.integers(0, 2),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(panes, max_size=6), max_size=4), st.booleans())
+def test_any_order_and_repetition_of_panes_ends_with_the_best_of_each(postgres, bundles, again):
+    # Each tells its place by its mean, so that of two panes of equal rank it can be seen which one stayed.
+    told = [[replace(one, mean=i + j / 10) for j, one in enumerate(bundle)] for i, bundle in enumerate(bundles)]
+    told += told[: 2 * again]
+    prepare_tables(postgres.url)
+    with postgres.connect() as connection:
+        connection.execute("TRUNCATE hushgram_snapshots")
+    with closing(Writer(postgres.url)) as writer:
+        for place, bundle in enumerate(told):
+            before = {one.key: one.rank for one in best(s for earlier in told[:place] for s in earlier)}
+            better = writer.write(bundle)
+            assert (better == 0) == all(one.key in before and one.rank <= before[one.key] for one in bundle)
+    expected = best(one for bundle in told for one in bundle)
+    assert sorted(rows_in(postgres), key=str) == sorted((one.to_avro() for one in expected), key=str)
+
+
+def test_writers_at_once_neither_wait_for_each_other_nor_lose_the_best(postgres):
+    prepare_tables(postgres.url)
+    rng = np.random.default_rng(1)
+    groups = [None, *HOSTILE]
+    every = [
+        snapshot(group=group, reports=n, start=START + h * HOUR) for group in groups for h in range(3) for n in range(5)
+    ]
+    failed = []
+
+    def write_all(seed):
+        order = np.random.default_rng(seed).permutation(len(every))
+        with closing(Writer(postgres.url)) as writer:
+            try:
+                for part in np.array_split(order, 9):
+                    writer.write([every[place] for place in part])
+            except psycopg.Error as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=write_all, args=[seed]) for seed in rng.integers(0, 1000, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert {row["reports"] for row in rows_in(postgres)} == {4}
+    assert len(rows_in(postgres)) == 3 * len(groups)
+
+
+def test_what_is_not_finite_is_kept_where_the_type_has_it_and_null_in_json(postgres):
+    prepare_tables(postgres.url)
+    odd = snapshot()
+    odd = replace(odd, mean=np.inf, quantiles=(replace(odd.quantiles[0], low=float("nan")),))
+    write(postgres, [odd])
+    [row] = rows_in(postgres)
+    assert row["mean"] == np.inf
+    assert row["quantiles"] == [{**vars(odd.quantiles[0]), "low": None}]
+
+
+@pytest.mark.parametrize("label", ["a\x00b", "\ud800", ""])
+def test_labels_that_postgresql_cannot_hold_are_no_labels(label):
+    with pytest.raises(CollectionError):
+        Collection(name=label, low=0, high=1, epsilon=1)
+    with pytest.raises(CollectionError):
+        Collection(name="c", low=0, high=1, epsilon=1, groups=[label])
+
+
+# Behaviour -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_writes_the_numbers_of_its_files(postgres, reports, tmp_path, capsys):
+    arguments = [*reports, "--output", str(tmp_path), "--sink", postgres.url]
+    assert command.main(["aggregate", *arguments]) == 0
+    rows = rows_in(postgres)
+    assert rows == written(tmp_path)
+    assert {row["group"] for row in rows} == {None, *HOSTILE}
+    assert f"{len(rows)} snapshots to {postgres.url}\n" in capsys.readouterr().out
+
+    assert command.main(["aggregate", *arguments]) == 0
+    assert f"{len(rows)} snapshots to {postgres.url}, of which {len(rows)} were no better" in capsys.readouterr().out
+    assert command.main(["aggregate", *arguments, "--generation", "1"]) == 0
+    assert "no better" not in capsys.readouterr().out
+    assert {row["generation"] for row in rows_in(postgres)} == {1}
+    assert command.main(["aggregate", *arguments]) == 0
+    assert {row["generation"] for row in rows_in(postgres)} == {1}
+
+
+def test_the_view_has_a_row_for_each_quantile(postgres):
+    prepare_tables(postgres.url)
+    told = [snapshot(group="DE"), snapshot(MEAN), snapshot(reports=0)]
+    write(postgres, told)
+    with postgres.connect() as connection:
+        found = connection.execute(
+            'SELECT "group", reports, share, value, low, high FROM hushgram_quantiles'
+        ).fetchall()
+    expected = [(s.key.group, s.reports, *vars(q).values()) for s in told for q in s.quantiles or ()]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert len(found) == 38
+
+
+def test_tables_may_live_in_any_schema(postgres):
+    with postgres.connect() as connection:
+        connection.execute('CREATE SCHEMA "some place"')
+    prepare_tables(f"{postgres.url}?options=-csearch_path%3D%22some%5C%20place%22")
+    with postgres.connect() as connection:
+        found = connection.execute("SELECT schemaname FROM pg_tables WHERE tablename LIKE 'hushgram%'").fetchall()
+    assert set(found) == {("some place",)}
+
+
+def test_a_service_file_may_tell_where_and_who(postgres, reports, tmp_path, monkeypatch):
+    monkeypatch.delenv("PGPASSWORD")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    parts = {"host": "127.0.0.1", "port": postgres.port, "user": "hushgram", "dbname": "results"}
+    parts["password"] = postgres.environment["PGPASSWORD"]
+    (tmp_path / "services").write_text("[here]\n" + "".join(f"{name}={value}\n" for name, value in parts.items()))
+    arguments = [*reports, "--output", str(tmp_path / "o"), "--sink", "postgresql://?service=here"]
+    assert command.main(["aggregate", *arguments]) == 0
+    assert rows_in(postgres) == written(tmp_path / "o")
+
+
+# Faults --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_killed_in_mid_run_and_comes_back_has_everything(postgres, reports, tmp_path):
+    prepare_tables(postgres.url)
+    arguments = ["aggregate", *reports, "--output", tmp_path / "o", "--sink", postgres.url]
+    environment = {**postgres.environment, "PYTHONPATH": str(ROOT)}
+    run = Process([sys.executable, "-m", "pipelines.command", *arguments], tmp_path / "run.log", environment)
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'hushgram' AND wait_event_type = 'Lock'"
+    try:
+        with postgres.connect() as holder, postgres.connect() as watcher:
+            holder.execute("BEGIN; LOCK TABLE hushgram_snapshots IN ACCESS EXCLUSIVE MODE")
+            eventually("an upsert under way", lambda: watcher.execute(waiting).fetchone())
+            postgres.kill()
+            with pytest.raises(psycopg.OperationalError):
+                holder.execute("SELECT 1")
+        time.sleep(1)  # some attempts in vain
+        assert run.alive, run.tail()
+        postgres.start()
+        assert run.join(120) == 0, run.tail()
+    finally:
+        stop([run])
+    assert rows_in(postgres) == written(tmp_path / "o")
+    assert f"snapshots to {postgres.url}\n" in run.tail()
+
+
+def test_a_connection_that_was_lost_between_two_writes_is_made_anew(postgres):
+    prepare_tables(postgres.url)
+    with closing(Writer(postgres.url)) as writer:
+        writer.write([snapshot()])
+        with postgres.connect() as connection:
+            others = "FROM pg_stat_activity WHERE application_name = 'hushgram'"
+            assert connection.execute(f"SELECT pg_terminate_backend(pid) {others}").fetchall() == [(True,)]
+        assert writer.write([snapshot(), snapshot(group="DE")]) == 1
+    assert len(rows_in(postgres)) == 2
+
+
+def test_patience_has_an_end_and_is_for_a_server_that_is_away_only():
+    calls = []
+
+    def attempt(error):
+        calls.append(error)
+        raise error
+
+    with pytest.raises(psycopg.OperationalError):
+        patiently(lambda: attempt(psycopg.OperationalError("away")), [0, 0, 0])
+    assert len(calls) == 4
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        patiently(lambda: attempt(psycopg.errors.InsufficientPrivilege("no")), [0, 0, 0])
+    assert len(calls) == 5
+
+
+def refused(reports, tmp_path, capsys, url):
+    """The one line of a run that does not begin."""
+    assert command.main(["aggregate", *reports, "--output", str(tmp_path / "never"), "--sink", url]) == 2
+    assert not (tmp_path / "never").exists()
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("hushgram: --sink postgresql:")
+    return line
+
+
+def test_a_server_that_is_away_at_the_start_is_one_line(reports, tmp_path, capsys):
+    assert "refused" in refused(reports, tmp_path, capsys, f"postgresql://someone@127.0.0.1:{free_port()}/results")
+
+
+def test_wrong_and_missing_credentials_are_one_line(postgres, reports, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PGPASSWORD", "wrong")
+    assert "password authentication failed" in refused(reports, tmp_path, capsys, postgres.url)
+    monkeypatch.delenv("PGPASSWORD")
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+    assert "no password supplied; put it into PGPASSWORD" in refused(reports, tmp_path, capsys, postgres.url)
+    assert "service" in refused(reports, tmp_path, capsys, "postgresql://?service=nowhere")
+    monkeypatch.setenv("PGPASSWORD", postgres.environment["PGPASSWORD"])
+    assert "does not exist" in refused(reports, tmp_path, capsys, postgres.url_of("hushgram", "elsewhere"))
+
+
+@pytest.fixture
+def clerk(postgres):
+    """Somebody who may connect, and nothing else."""
+    with postgres.connect() as connection:
+        connection.execute(f"CREATE ROLE clerk LOGIN PASSWORD '{postgres.environment['PGPASSWORD']}'")
+    yield postgres.url_of("clerk", "results")
+    with postgres.connect() as connection:
+        connection.execute("DROP OWNED BY clerk; DROP ROLE clerk")
+
+
+def test_missing_rights_are_one_line_that_tells_which(postgres, clerk, reports, tmp_path, capsys):
+    assert "no schema has been selected" in refused(reports, tmp_path, capsys, clerk)
+    with postgres.connect() as connection:
+        connection.execute("GRANT USAGE ON SCHEMA public TO clerk")
+        assert "permission denied for schema public; the tables" in refused(reports, tmp_path, capsys, clerk)
+        prepare_tables(postgres.url)
+        assert "permission denied for table hushgram_migrations" in refused(reports, tmp_path, capsys, clerk)
+        connection.execute("GRANT SELECT ON hushgram_migrations TO clerk")
+        line = refused(reports, tmp_path, capsys, clerk)
+        assert "GRANT SELECT, INSERT, UPDATE ON hushgram_snapshots TO clerk" in line
+        connection.execute(line.rpartition(": ")[2])
+    assert command.main(["aggregate", *reports, "--output", str(tmp_path / "o"), "--sink", clerk]) == 0
+    assert rows_in(postgres) == written(tmp_path / "o")
+
+
+def test_a_database_that_cannot_hold_labels_or_takes_no_writes_is_one_line(postgres, reports, tmp_path, capsys):
+    with postgres.connect() as connection:
+        connection.execute("CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0")
+        connection.execute("CREATE DATABASE replica")
+        connection.execute("ALTER DATABASE replica SET default_transaction_read_only = on")
+    try:
+        assert "LATIN1" in refused(reports, tmp_path, capsys, postgres.url_of("hushgram", "old"))
+        assert "no writes" in refused(reports, tmp_path, capsys, postgres.url_of("hushgram", "replica"))
+    finally:
+        with postgres.connect() as connection:
+            connection.execute("DROP DATABASE old")
+            connection.execute("DROP DATABASE replica")
+
+
+# Migrations ----------------------------------------------------------------------------------------------------------
+
+LATER = (*MIGRATIONS, "ALTER TABLE hushgram_snapshots ADD COLUMN note text")
+
+
+def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(postgres):
+    prepare_tables(postgres.url)
+    write(postgres, [snapshot()])
+    before = rows_in(postgres)
+    with connect(postgres.url) as connection:
+        assert version(connection) == 1
+        prepare(connection, LATER)
+        assert version(connection) == 2
+        prepare(connection, LATER)
+        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == [(1,), (2,)]
+        assert connection.execute("SELECT note FROM hushgram_snapshots").fetchall() == [(None,)]
+    assert rows_in(postgres) == before
+    with pytest.raises(PostgreSQLError, match="newer hushgram: version 2, and this one knows 1"):
+        prepare_tables(postgres.url)
+    # One that runs since before the migration goes on.
+    assert write(postgres, [snapshot(generation=1)]) == 1
+
+
+def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):
+    with connect(postgres.url) as connection:
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            migrate(connection, (*LATER, "ALTER TABLE nowhere ADD COLUMN note text"))
+        assert version(connection) == 0
+        migrate(connection, MIGRATIONS)
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            migrate(connection, (*LATER, "ALTER TABLE nowhere ADD COLUMN note text"))
+        assert version(connection) == 1
+        migrate(connection, LATER)
+        assert version(connection) == 2
+
+
+def test_many_that_start_at_once_migrate_once(postgres):
+    failed, together = [], threading.Barrier(6)
+
+    def begin():
+        with connect(postgres.url) as connection:
+            together.wait()
+            try:
+                prepare(connection, LATER)
+            except psycopg.Error as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=begin) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    with connect(postgres.url) as connection:
+        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == [(1,), (2,)]
