@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -12,6 +14,7 @@ import apache_beam as beam
 from pipelines.console import UsageError, offsets_in
 from transforms.aggregate import Aggregated
 from transforms.sinks.kafka import PublishToKafka
+from transforms.sinks.prometheus import ExposeToPrometheus
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Run:
     """What sinks need to know of the run they belong to."""
 
     streaming: bool
+    here: bool
+    """Whether the workers are on this machine, and see its files."""
     temp_location: str | None = None
     kafka: Kafka | None = None
 
@@ -129,6 +134,16 @@ def _postgresql(text: str, target: str, run: Run) -> Check:
     return check
 
 
+def _prometheus(text: str, path: str, run: Run) -> Check:
+    file = Path(path).absolute()
+    if file.suffix != ".prom" or not file.stem or "://" in path:
+        why = "the node exporter collects no other names, from a directory of its machine"
+        raise UsageError(f"--sink: got {text!r}, allowed: {SCHEMES['prometheus'].form}: {why}")
+    if run.here and not os.access(file.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"--sink {text}: no directory {file.parent} that can be written")
+    return lambda: Sink(text, ExposeToPrometheus(text, str(file), run.streaming))
+
+
 def _kafka(text: str, topic: str, run: Run) -> Check:
     kafka = run.kafka
     if kafka is None:
@@ -154,5 +169,6 @@ SCHEMES = {
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
     "bigquery": Scheme("bigquery:PROJECT.DATASET.TABLE", _bigquery),
+    "prometheus": Scheme("prometheus:FILE.prom", _prometheus),
     "kafka": Scheme("kafka:TOPIC", _kafka),
 }

@@ -76,7 +76,7 @@ def job_of(options: argparse.Namespace, engine: Engine) -> Job:
                 raise UsageError(f"--{name.replace('_', '-')}: only with --kafka")
     kafka = _kafka(options) if options.kafka else None
     source, named = _source(options, plan, engine, kafka)
-    others = sinks.sinks_of(options.sink, sinks.Run(streaming=True, kafka=kafka))
+    others = sinks.sinks_of(options.sink, sinks.Run(streaming=True, here=not engine.outlives_command, kafka=kafka))
     return Job(plan, source, named, _absolute(options.output), options.format, options.generation, others)
 
 

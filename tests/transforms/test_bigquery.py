@@ -8,26 +8,12 @@ from datetime import datetime
 import numpy as np
 import pytest
 from apache_beam.io.gcp.internal.clients import bigquery as client
-from reports import HOUR, START
+from tables import MEAN, WAVE, snapshot
 
-from hushgram import Collection
 from schemas.definitions import SNAPSHOT
-from schemas.records import Key, Pane
-from transforms.estimate import snapshots
 from transforms.sinks.bigquery import CLUSTERED_BY, BigQueryError, refused, row, table_schema
-from transforms.tallies import Tallies
 
-WAVE = Collection(name="commute", low=0, high=180, unit="minutes", buckets=16, epsilon=1, groups=["DE"])
-MEAN = Collection(name="mean", low=-5, high=5, epsilon=1, mechanism="piecewise")
 NUMBERS = {"NaN", "Infinity", "-Infinity"}
-
-
-def snapshot(collection, group=None, reports=1000, start=START, generation=0):
-    counts = np.zeros(collection.randomizer.tally_length, dtype=np.int64)
-    counts[0] = reports
-    key = Key(collection.name, group, start, start + HOUR)
-    tallies = Tallies({collection.revision: (reports, counts)} if reports else {})
-    return snapshots(collection, [(key, Pane(generation), tallies)])[0]
 
 
 def check(value, column, where=""):

@@ -1,0 +1,135 @@
+"""The examples of `docs/tables.md`, run over the results of a real run, and held against the library's own reader."""
+
+from dataclasses import replace
+
+import duckdb
+import pytest
+import sqlglot
+from documents import examples
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipelines import command
+from pipelines.results import read_records, read_results, result_files
+from schemas.definitions import SNAPSHOT
+from schemas.records import Pane, Snapshot
+from transforms.sinks.files import FORMATS, write_atomically
+from transforms.sinks.panes import pane_name
+
+YAML = """
+collections:
+  commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1, groups: [DE, FR], minimum_reports: 100}
+  mean: {domain: {low: 0, high: 1}, epsilon: 1, mechanism: piecewise, minimum_reports: 100}
+"""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """Folders with results in both formats: a first generation, a second of fewer reports, and panes of a stream."""
+    base = tmp_path_factory.mktemp("tables")
+    (base / "collections.yaml").write_text(YAML)
+    common = ["--collections", str(base / "collections.yaml")]
+    for seed, hours in (("1", "3"), ("2", "2")):
+        simulated = ["--values", "uniform", "--reports", "3000", "--hours", hours, "--seed", seed]
+        assert command.main(["simulate", *common, *simulated, "--output", str(base / f"reports{seed}")]) == 0
+    for kind in ("parquet", "avro"):
+        results = str(base / kind / "results")
+        told = [*common, "--output", results, "--format", kind, "--sink", f"prometheus:{base}/{kind}.prom"]
+        assert command.main(["aggregate", *told, "--input", f"{base}/reports?/*.avro"]) == 0
+        assert command.main(["aggregate", *told, "--input", f"{base}/reports2/*.avro", "--generation", "1"]) == 0
+        if kind == "parquet":
+            add_panes(results)
+    # Avro files with the same panes, one for one.
+    for s in read_all(base / "parquet" / "results"):
+        path = base / "avro" / "results" / "snapshots" / f"{pane_name(s)}.avro"
+        write_atomically(str(path), FORMATS["avro"](SNAPSHOT, [s]))
+    return base
+
+
+def read_all(results):
+    return [
+        Snapshot.from_avro(record) for path in result_files(str(results), "snapshots") for record in read_records(path)
+    ]
+
+
+def add_panes(results):
+    """Of one window panes that come before and after it, by each part of the rule alone."""
+    first = next(s for s in read_results(results, "snapshots", Snapshot.from_avro) if s.quantiles)
+    q = first.quantiles
+    for number, (generation, reports, index) in enumerate(
+        [(0, 10**6, 9), (1, first.reports - 1, 9), (1, first.reports, 3)]
+    ):
+        moved = tuple(replace(one, value=float(number)) for one in q)
+        pane = replace(first, pane=Pane(generation, index, "late"), reports=reports, quantiles=moved)
+        path = f"{results}/snapshots/{pane_name(pane)}.parquet"
+        write_atomically(path, FORMATS["parquet"](SNAPSHOT, [pane]))
+
+
+def expected(results):
+    found = read_results(str(results), "snapshots", Snapshot.from_avro)
+    medians = {s.key: next((q for q in s.quantiles or () if q.share == 0.5), None) for s in found}
+    told = {(k.collection, k.group, k.window_start): (q.value, q.low, q.high) for k, q in medians.items() if q}
+    assert len(told) > 6
+    assert 2.0 in {value for value, _, _ in told.values()}, "the third of the panes is the best"
+    return told
+
+
+def by_window(rows):
+    rows = [(c, g if isinstance(g, str) else None, round(t.timestamp() * 1000), *numbers) for c, g, t, *numbers in rows]
+    assert len({row[:3] for row in rows}) == len(rows)
+    return {row[:3]: row[3:] for row in rows}
+
+
+@pytest.fixture
+def database():
+    with duckdb.connect() as connection:
+        yield connection
+
+
+def test_duckdb_reads_parquet(base, database, monkeypatch):
+    monkeypatch.chdir(base / "parquet")
+    [example] = examples("tables.md", "Files", "sql")
+    assert by_window(database.sql(example).fetchall()) == expected("results")
+
+
+def test_pandas_reads_parquet(base, monkeypatch):
+    monkeypatch.chdir(base / "parquet")
+    example, _ = examples("tables.md", "Files", "python")
+    names = {}
+    exec(example, names)
+    columns = ["collection", "group", "window_start", "median", "low", "high"]
+    assert by_window(names["medians"][columns].itertuples(index=False)) == expected("results")
+
+
+def test_polars_reads_avro(base, monkeypatch):
+    monkeypatch.chdir(base / "avro")
+    _, example = examples("tables.md", "Files", "python")
+    names = {}
+    exec(example, names)
+    columns = ["collection", "group", "window_start", "median", "low", "high"]
+    assert by_window(names["medians"].select(columns).rows()) == expected("results")
+
+
+def test_bigquerys_queries_mean_what_they_say(base, database, monkeypatch):
+    """Without the service: read as BigQuery's SQL, said in DuckDB's, and run there."""
+    monkeypatch.chdir(base / "parquet")
+    view, query = examples("tables.md", "BigQuery", "sql")
+    database.sql("ATTACH ':memory:' AS \"some-project\"")
+    database.sql('CREATE SCHEMA "some-project".results; CREATE SCHEMA results')
+    table = '"some-project".results.snapshots'
+    database.sql(f"CREATE TABLE {table} AS SELECT * FROM 'results/snapshots/*/*.parquet'")
+    database.sql(f"INSERT INTO {table} SELECT * FROM {table}")  # rows may come twice
+    for statement in (view, query):
+        [said] = sqlglot.transpile(statement, read="bigquery", write="duckdb")
+        found = database.sql(said)
+    assert by_window(found.fetchall()) == expected("results")
+
+
+def test_prometheus_sees_the_newest_of_the_run(base):
+    """The second run came last; its windows are those of the first two hours."""
+    found = [s for s in read_all(base / "avro" / "results") if s.pane.generation == 1 and s.pane.timing == "on_time"]
+    newest = {}
+    for s in sorted(found, key=lambda s: s.key.window_end):
+        newest[s.key.collection, s.key.group or ""] = s.mean
+    families = text_string_to_metric_families((base / "avro.prom").read_text())
+    [means] = [family for family in families if family.name == "hushgram_mean"]
+    assert {(s.labels["collection"], s.labels.get("group", "")): s.value for s in means.samples} == newest

@@ -1,0 +1,208 @@
+"""The file for Prometheus: the newest of each collection and group, as Prometheus' own parser reads it."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
+from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+from reports import HOUR, START
+from tables import HOSTILE, MEAN, WAVE, snapshot
+
+from schemas.records import REASONS, DeadLetter, Key
+from transforms.aggregate import typed
+from transforms.sinks.board import Board, BoardCoder
+from transforms.sinks.prometheus import ExposeToPrometheus, exposition
+
+LABELS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.sampled_from(HOSTILE)
+
+
+def letter(reason="too_old", reports=1, received=START):
+    return DeadLetter(reason, reports, "", "t[0]", 1, received)
+
+
+def read(text):
+    """Samples by name and labels, and of each family the type."""
+    families = list(text_string_to_metric_families(text))
+    samples = {}
+    for family in families:
+        assert family.documentation
+        for sample in family.samples:
+            key = sample.name, frozenset(sample.labels.items())
+            assert key not in samples
+            samples[key] = sample.value
+    return samples, {family.name: family.type for family in families}
+
+
+def labels(key, **more):
+    return frozenset({"collection": key.collection, **({"group": key.group} if key.group else {}), **more}.items())
+
+
+def expected(newest, refused, unreadable, ending=""):
+    """The same once more, straight from the snapshots."""
+    found = {}
+    for s in newest:
+        numbers = {
+            "reports": s.reports,
+            "status_ok": s.status == "ok",
+            "window_start_timestamp_seconds": s.key.window_start / 1000,
+            "window_end_timestamp_seconds": s.key.window_end / 1000,
+            "mean": s.mean,
+            "mean_low": s.mean_low,
+            "mean_high": s.mean_high,
+        }
+        found |= {(f"hushgram_{name}", labels(s.key)): value for name, value in numbers.items()}
+        for q in s.quantiles or ():
+            where = labels(s.key, share=f"{q.share:g}")
+            found |= {
+                ("hushgram_quantile", where): q.value,
+                ("hushgram_quantile_low", where): q.low,
+                ("hushgram_quantile_high", where): q.high,
+            }
+    for reason in REASONS:
+        found[f"hushgram_refused_reports{ending}", frozenset({"reason": reason}.items())] = refused.get(reason, 0)
+    found[f"hushgram_unreadable_places{ending}", frozenset()] = unreadable
+    return found
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(LABELS, st.none() | LABELS), unique=True, max_size=6), st.sampled_from([WAVE, MEAN]))
+def test_whatever_a_label_holds_prometheus_reads_the_numbers(keys, collection):
+    told = snapshot(collection, reports=1234)
+    told = [replace(told, key=Key(*key, START, START + HOUR)) for key in keys]
+    samples, _ = read(exposition(Board.merge(map(Board.of_snapshot, told)), streaming=False))
+    assert samples == expected(told, {}, 0)
+
+
+def test_numbers_that_are_none_are_written_as_prometheus_writes_them():
+    odd = replace(snapshot(MEAN), mean=math.inf, mean_low=-math.inf, mean_high=math.nan)
+    lines = exposition(Board.of_snapshot(odd), streaming=False).splitlines()
+    assert [line.rpartition(" ")[2] for line in lines if line.startswith("hushgram_mean")] == ["+Inf", "-Inf", "NaN"]
+
+
+def test_what_a_stream_refuses_is_a_counter_and_what_a_batch_refuses_a_gauge():
+    board = Board.merge([Board.of_letter(letter(reports=3)), Board.of_letter(letter("undecodable", None))])
+    counted, types = read(exposition(board, streaming=True))
+    assert counted == expected([], {"too_old": 3}, 1, ending="_total")
+    assert types["hushgram_refused_reports"] == "counter"
+    counted, types = read(exposition(board, streaming=False))
+    assert counted == expected([], {"too_old": 3}, 1)
+    assert types["hushgram_refused_reports"] == "gauge"
+
+
+# Laws of boards ------------------------------------------------------------------------------------------------------
+
+snapshots = st.builds(
+    snapshot,
+    st.sampled_from([WAVE, MEAN]),
+    st.sampled_from([None, "DE"]),
+    st.integers(0, 3),
+    st.sampled_from([START, START + HOUR]),
+    st.integers(0, 1),
+    st.integers(0, 2),
+)
+letters = st.builds(letter, st.sampled_from(REASONS), st.none() | st.integers(0, 9))
+boards = st.lists(st.one_of(snapshots.map(Board.of_snapshot), letters.map(Board.of_letter)), max_size=12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(boards, st.randoms(use_true_random=False), st.integers(0, 12))
+def test_every_way_of_merging_agrees(parts, random, cut):
+    shuffled = random.sample(parts, len(parts))
+    halves = Board.merge([Board.merge(shuffled[:cut]), Board(), Board.merge(shuffled[cut:])])
+    assert BoardCoder().encode(halves) == BoardCoder().encode(Board.merge(parts))
+    assert BoardCoder().decode(BoardCoder().encode(halves)) == halves
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(snapshots, max_size=12))
+def test_a_board_shows_the_best_pane_of_the_newest_window(told):
+    shown = Board.merge(map(Board.of_snapshot, told)).entries
+    assert set(shown) == {(s.key.collection, s.key.group) for s in told}
+    for (collection, group), entry in shown.items():
+        mine = [s for s in told if (s.key.collection, s.key.group) == (collection, group)]
+        newest = [s for s in mine if s.key.window_end == max(s.key.window_end for s in mine)]
+        assert entry.window_end == newest[0].key.window_end
+        assert (entry.generation, entry.reports, entry.pane_index) == max(s.rank for s in newest)
+
+
+# Pipelines -----------------------------------------------------------------------------------------------------------
+
+
+def only_file(directory):
+    [file] = directory.iterdir()  # nothing half-written is left beside it
+    return file.read_text()
+
+
+@pytest.mark.parametrize("some", [True, False])
+def test_a_batch_writes_the_file_once_even_if_there_is_nothing(tmp_path, some):
+    told = [snapshot(group=group, start=START + hour * HOUR) for group in [None, *HOSTILE] for hour in range(2)]
+    told, refused = (told, [letter(reports=2), letter(reports=3), letter("duplicate", 5)]) if some else ([], [])
+    with Pipeline() as pipeline:
+        answers = pipeline | "Answers" >> beam.Create([(one, None) for one in told])
+        all_letters = pipeline | "Letters" >> beam.Create(refused)
+        (answers, all_letters) | ExposeToPrometheus("p", str(tmp_path / "h.prom"), streaming=False)
+    newest = [one for one in told if one.key.window_start == START + HOUR]
+    counts = {"too_old": 5, "duplicate": 5} if some else {}
+    assert read(only_file(tmp_path))[0] == expected(newest, counts, 0)
+    counters = pipeline.result.metrics().query()["counters"]
+    assert sum(c.committed for c in counters if c.key.metric.name == "p") == len(told)
+
+
+def run_stream(tmp_path, monkeypatch, *steps):
+    """Lists of answers, and letters, as they come; the files that were written, in their order."""
+    files = []
+    monkeypatch.setattr("transforms.sinks.prometheus.write_atomically", lambda path, data: files.append(data.decode()))
+    stream = Stream().advance_watermark_to(at(START))
+    for step in steps:
+        moves = isinstance(step, int)
+        stream = stream.advance_watermark_to(at(START + step)) if moves else stream.add_elements(step)
+    options = PipelineOptions(["--streaming"])
+    with Pipeline(runner="BundleBasedDirectRunner", options=options) as pipeline:
+        elements = pipeline | stream.advance_watermark_to_infinity()
+        answers = elements | "Answers" >> beam.Filter(lambda element: isinstance(element, tuple))
+        told = typed(elements | "Letters" >> beam.Filter(lambda e: isinstance(e, DeadLetter)), DeadLetter)
+        (answers, told) | ExposeToPrometheus("p", str(tmp_path / "h.prom"), streaming=True)
+    return [read(text)[0] for text in files]
+
+
+def at(milliseconds):
+    return Timestamp(micros=1000 * milliseconds)
+
+
+def test_a_stream_writes_at_every_change_and_never_forgets(tmp_path, monkeypatch):
+    first, poorer, better = (snapshot(reports=n, index=i) for n, i in [(10, 0), (7, 1), (12, 1)])
+    other, later = snapshot(MEAN, reports=5), snapshot(reports=1, start=START + HOUR)
+    refusals = [letter(reports=2, received=START + 1000), letter(reports=3, received=START + 59_000)]
+    refusals += [letter("undecodable", None, START + 61_000), letter(reports=1, received=START + 61_000)]
+    stamped = [TimestampedValue(one, at(one.received_at)) for one in refusals]
+    found = run_stream(
+        tmp_path, monkeypatch, [(first, None)], [(poorer, None), (other, None)], stamped[:2], stamped[2:],
+        60_000, [(better, None)], 120_000, [(later, None)], [(better, None)],
+    )  # fmt: skip
+    assert found == [
+        expected(newest, Counter(too_old=refused), unreadable, "_total")
+        for newest, refused, unreadable in [
+            ([first], 0, 0),
+            ([first, other], 0, 0),
+            ([first, other], 5, 0),
+            ([better, other], 5, 0),
+            ([better, other], 6, 1),
+            ([later, other], 6, 1),
+            ([later, other], 6, 1),
+        ]
+    ]
+
+
+def test_the_panes_of_one_bundle_are_one_change(tmp_path, monkeypatch):
+    bundle = [(snapshot(group=group), None) for group in [None, *HOSTILE]]
+    [samples] = run_stream(tmp_path, monkeypatch, bundle)
+    assert samples == expected([one for one, _ in bundle], {}, 0, "_total")
