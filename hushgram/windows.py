@@ -57,6 +57,14 @@ class Windows:
         """The longest time that lies in one window or the other as a whole: reports are tallied per slice."""
         return math.gcd(self.size, self.every)
 
+    def holding(self, time: int) -> range:
+        """Where the windows begin that a time lies in, the latest first.
+
+        >>> list(Windows(size=60, every=20).holding(70))
+        [60, 40, 20]
+        """
+        return range(time // self.every * self.every, time - self.size, -self.every)
+
     @classmethod
     def parse(cls, given: object) -> Windows:
         """Windows from the `windows` entry of a collection file."""

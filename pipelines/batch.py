@@ -17,6 +17,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 
 from pipelines import sinks
 from pipelines.console import UsageError, collections_in, parse_time, say
+from pipelines.engines import quieten
 from pipelines.progress import Progress
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
 from transforms.aggregate import AggregateReports
@@ -107,6 +108,7 @@ def run(argv: Sequence[str]) -> int:
 
 def execute(job: Job, for_beam: Sequence[str]) -> int:
     started = time.monotonic()
+    quieten()
     if not any(option.startswith("--runner") for option in for_beam):
         for_beam = [*for_beam, "--runner=FnApiRunner"]
     pipeline = beam.Pipeline(options=PipelineOptions(list(for_beam), save_main_session=False))

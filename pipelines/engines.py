@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -69,6 +70,12 @@ def for_stream(given: Sequence[str]) -> tuple[Engine, list[str]]:
     wanted = {"runner": "PrismRunner", **engine.settled, **engine.defaults}
     added = [_written(name, value) for name, value in wanted.items() if name not in options]
     return engine, [*given, *added, *([] if "streaming" in options else ["--streaming"])]
+
+
+def quieten() -> None:
+    """Prism tells every step that it takes, and Beam every program that it ends."""
+    for chatty in ("PrismRunner", "apache_beam.utils.subprocess_server"):
+        logging.getLogger(chatty).setLevel(logging.ERROR)
 
 
 def _by_name(given: Sequence[str]) -> dict[str, str | None]:

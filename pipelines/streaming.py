@@ -18,7 +18,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import sinks
 from pipelines.console import UsageError, collections_in, offsets_in, say
-from pipelines.engines import DATAFLOW, Engine, for_stream
+from pipelines.engines import DATAFLOW, Engine, for_stream, quieten
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
 from transforms.plan import Plan
@@ -144,8 +144,7 @@ def run(argv: Sequence[str]) -> int:
 
 def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
     """Until the job ends. A signal ends it too, where this command is all that keeps it; a cluster keeps its own."""
-    for chatty in ("PrismRunner", "apache_beam.utils.subprocess_server"):
-        logging.getLogger(chatty).setLevel(logging.ERROR)
+    quieten()
     pipeline = beam.Pipeline(options=PipelineOptions(list(for_beam), save_main_session=False))
     build(pipeline, job)
     for number in (signal.SIGTERM, signal.SIGHUP):

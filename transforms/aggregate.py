@@ -23,7 +23,7 @@ from transforms.count_once import CountOnce
 from transforms.deduplicate import duplicates, first_of_each_id, unpack
 from transforms.emit import IDENTIFIED, LETTERS, Emitting, ParseAndTally, branches
 from transforms.estimate import histogram, snapshots
-from transforms.panes import ByWindow, PaneOfWindow, WholeTruth, allowed_lateness, into_panes, window_fn
+from transforms.panes import ByWindow, PaneOfWindow, WholeTruth, allowed_lateness, into_panes
 from transforms.parse import Parser
 from transforms.plan import Plan
 from transforms.tallies import Tallies
@@ -129,20 +129,37 @@ class CombineWindows(beam.PTransform[Any, Any]):
 
     def expand(self, partials: PCollection[Any]) -> PCollection[Any]:
         combine = beam.CombinePerKey(CombineTallies())
-        if self.fanout and not self.streaming:
-            combine = combine.with_hot_key_fanout(self.fanout)
-        windows = into_panes(self.setting) if self.streaming else beam.WindowInto(window_fn(self.setting))
-        combined = (
+        if not self.streaming:
+            # By key alone: where everything is there at once, no engine may call anything late.
+            return (
+                partials
+                | "By window" >> beam.ParDo(ToWindows(self.setting)).with_output_types(tuple[str, Tallies])
+                | "Add up" >> self._spread(combine).with_output_types(tuple[str, Tallies])
+                | "Pane" >> beam.MapTuple(lambda key, all_: (key, (0, "on_time", all_))).with_output_types(PaneOfWindow)
+            )
+        return (
             partials
-            | "Window" >> windows
+            | "Window" >> into_panes(self.setting)
             | "Add up" >> combine.with_output_types(tuple[str, Tallies])
             | "By window" >> beam.ParDo(ByWindow()).with_output_types(PaneOfWindow)
             | "Global" >> beam.WindowInto(window.GlobalWindows())
+            | "Whole" >> beam.ParDo(WholeTruth(allowed_lateness(self.setting))).with_output_types(PaneOfWindow)
         )
-        if not self.streaming:
-            return combined
-        whole = WholeTruth(allowed_lateness(self.setting))
-        return combined | "Whole" >> beam.ParDo(whole).with_output_types(PaneOfWindow)
+
+    def _spread(self, combine: Any) -> Any:
+        return combine.with_hot_key_fanout(self.fanout) if self.fanout else combine
+
+
+class ToWindows(beam.DoFn):
+    """A partial tally of a slice of time to each window that the slice lies in; the window is part of the key."""
+
+    def __init__(self, setting: Windows) -> None:
+        self.setting = setting
+
+    def process(self, element: tuple[str, Tallies], start: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
+        collection, group = json.loads(element[0])
+        for begin in self.setting.holding(start.micros // 1000):
+            yield json.dumps([collection, group, begin, begin + self.setting.size]), element[1]
 
 
 def typed(elements: PCollection[Any], element_type: Any) -> PCollection[Any]:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from deploy.local.beam import boot, prism
 from deploy.local.broker import Broker, kafka
 from deploy.local.flink import Cluster, flink, job_server
-from deploy.local.prism import prism
 from deploy.local.processes import ProcessError, Service
 from deploy.local.tools import InstallError, ToolMissingError, tools_folder
 
@@ -47,7 +47,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def install(options: argparse.Namespace) -> None:
-    for tool in (kafka, flink, job_server, prism):
+    for tool in (kafka, flink, job_server, prism, boot):
         print(f"{tool.__name__.replace('_', ' '):10}  {tool(options.tools)}", flush=True)
 
 

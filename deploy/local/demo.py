@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from deploy.local.beam import prism
 from deploy.local.broker import Broker
 from deploy.local.flink import Cluster
-from deploy.local.prism import prism
 from deploy.local.processes import Process, ProcessError, stop
 from deploy.local.tools import ROOT, InstallError, ToolMissingError
 from pipelines import show

@@ -10,8 +10,9 @@ import pytest
 from streams import YAML, letters_in, tallies_in
 
 from deploy.local import Broker, Cluster, Postgres, ToolMissingError
+from deploy.local.beam import boot as boot_program
+from deploy.local.beam import prism as prism_program
 from deploy.local.jobs import ENDED
-from deploy.local.prism import prism as prism_program
 from deploy.local.processes import Process, eventually, stop
 from hushgram import load_collections
 
@@ -81,6 +82,11 @@ def postgres(server, monkeypatch):
 @pytest.fixture(scope="session")
 def prism():
     return _or_skip(prism_program)
+
+
+@pytest.fixture(scope="session")
+def boot():
+    return _or_skip(boot_program)
 
 
 class Topic:

@@ -312,6 +312,8 @@ def test_windows_are_exact_to_the_millisecond(size, every):
         starts = range(when // setting.every * setting.every, when - size, -setting.every)
         assert edges == {(1000 * start, 1000 * (start + size)) for start in starts}
         assert len(found) == len(edges)
+        assert {(1000 * start, 1000 * (start + size)) for start in setting.holding(when)} == edges
+        assert setting.holding(when) == setting.holding(slice_start)
 
 
 def test_lateness_covers_the_oldest_report_and_one_window():
