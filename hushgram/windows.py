@@ -27,6 +27,16 @@ def parse_duration(name: str, text: object) -> int:
     return int(match[1]) * UNITS[match[2]]
 
 
+def written(milliseconds: int) -> str:
+    """A duration as `parse_duration` reads it, in the largest unit that takes a whole number.
+
+    >>> written(90_000), written(86_400_000), written(0)
+    ('90s', '1d', '0ms')
+    """
+    fitting = [unit for unit in UNITS if milliseconds and milliseconds % UNITS[unit] == 0]
+    return f"{milliseconds // UNITS[fitting[-1]]}{fitting[-1]}" if fitting else "0ms"
+
+
 @dataclass(frozen=True)
 class Windows:
     """All times in milliseconds; `every` below `size` makes sliding windows, `early` None asks for no early panes."""
@@ -51,6 +61,15 @@ class Windows:
                 f"windows.every: got {self.every} ms for windows of {self.size} ms, "
                 f"which makes slices of {self.slice} ms; allowed: at most {MOST_SLICES} slices in a window"
             )
+
+    def __str__(self) -> str:
+        """
+        >>> str(Windows(size=3_600_000, every=60_000, early=None))
+        'windows of 1h every 1m, delay 2m, age 1d'
+        """
+        early = "" if self.early is None else f", early {written(self.early)}"
+        delay, age = written(self.max_delay), written(self.max_age)
+        return f"windows of {written(self.size)} every {written(self.every)}, delay {delay}, age {age}{early}"
 
     @property
     def slice(self) -> int:

@@ -17,7 +17,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 
 from pipelines import sinks
 from pipelines.console import UsageError, collections_in, parse_time, say
-from pipelines.engines import quieten
+from pipelines.engines import only_translated, quieten
 from pipelines.progress import Progress
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
 from transforms.aggregate import AggregateReports
@@ -89,8 +89,8 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
     ] | "All runs" >> beam.Flatten()
     results = runs | "Aggregate" >> AggregateReports(Parser(job.plan, job.as_of), job.generation, job.fanout)
     for kind, definition, records in (
-        ("snapshots", SNAPSHOT, results.answers | "Snapshots" >> beam.Map(lambda answer: answer[0])),
-        ("histograms", HISTOGRAM, results.answers | "Histograms" >> beam.Map(lambda answer: answer[1])),
+        ("snapshots", SNAPSHOT, results.answers | "Snapshots" >> beam.Keys()),
+        ("histograms", HISTOGRAM, results.answers | "Histograms" >> beam.Values()),
         ("dead_letters", DEAD_LETTER, results.letters),
     ):
         directory = FileSystems.join(job.output, kind)
@@ -111,8 +111,13 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
     quieten()
     if not any(option.startswith("--runner") for option in for_beam):
         for_beam = [*for_beam, "--runner=FnApiRunner"]
-    pipeline = beam.Pipeline(options=PipelineOptions(list(for_beam), save_main_session=False))
+    options = PipelineOptions(list(for_beam), save_main_session=False)
+    pipeline = beam.Pipeline(options=options)
     build(pipeline, job)
+    if only_translated(options):
+        pipeline.run()
+        say("the job is translated, and was not started")
+        return 0
     with Progress():
         result = pipeline.run()
         result.wait_until_finish()

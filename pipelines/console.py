@@ -6,8 +6,10 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from hushgram import Collection, CollectionError, load_collections
+from hushgram import Collection, CollectionError
+from hushgram.loading import parse_collections
 from transforms.kafka_client import KafkaError, first_offsets
+from transforms.texts import read_text
 
 
 class UsageError(Exception):
@@ -23,11 +25,12 @@ def complain(line: str) -> None:
 
 
 def collections_in(path: str) -> dict[str, Collection]:
-    """The collections of a file, or the line that says what is wrong with it."""
+    """The collections of a file, on any file system that Beam knows, or the line that says what is wrong with it."""
     try:
-        return load_collections(path)
-    except CollectionError as error:
-        raise UsageError(str(error)) from None
+        return parse_collections(read_text(path))
+    except (CollectionError, OSError) as error:
+        said = str(error) if isinstance(error, CollectionError) else f"cannot be read: {error}"
+        raise UsageError(f"{path}: {said}") from None
 
 
 def offsets_in(topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool) -> dict[int, int]:

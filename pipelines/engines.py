@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, TestOptions
+
 from pipelines.console import UsageError
 
 
@@ -70,6 +72,11 @@ def for_stream(given: Sequence[str]) -> tuple[Engine, list[str]]:
     wanted = {"runner": "PrismRunner", **engine.settled, **engine.defaults}
     added = [_written(name, value) for name, value in wanted.items() if name not in options]
     return engine, [*given, *added, *([] if "streaming" in options else ["--streaming"])]
+
+
+def only_translated(options: PipelineOptions) -> bool:
+    """Whether the job is built and checked, but not started by us: in a dry run, and in a template's launcher."""
+    return bool(options.view_as(TestOptions).dry_run or options.view_as(GoogleCloudOptions).template_location)
 
 
 def quieten() -> None:

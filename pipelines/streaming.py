@@ -18,7 +18,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import sinks
 from pipelines.console import UsageError, collections_in, offsets_in, say
-from pipelines.engines import DATAFLOW, Engine, for_stream, quieten
+from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
 from transforms.plan import Plan
@@ -145,11 +145,15 @@ def run(argv: Sequence[str]) -> int:
 def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
     """Until the job ends. A signal ends it too, where this command is all that keeps it; a cluster keeps its own."""
     quieten()
-    pipeline = beam.Pipeline(options=PipelineOptions(list(for_beam), save_main_session=False))
+    options = PipelineOptions(list(for_beam), save_main_session=False)
+    pipeline = beam.Pipeline(options=options)
     build(pipeline, job)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     result = pipeline.run()
+    if only_translated(options):
+        say("the job is translated, and was not started")
+        return 0
     places = ", ".join([job.output, *(sink.name for sink in job.sinks)])
     say(f"reading {job.source_name}, on {engine.name}; results go to {places}")
     try:

@@ -16,6 +16,7 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
+import transforms.result_coders  # noqa: F401 - tells Beam how results travel
 from hushgram import Windows
 from schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
 from transforms.combine import CombineTallies
@@ -112,7 +113,8 @@ class AggregateReports(beam.PTransform[Any, Any]):
             (typed(parsed[name], tuple[str, Tallies]), typed(unique[name], tuple[str, Tallies]))
             | f"Partials, {name}" >> beam.Flatten()
             | f"Combine, {name}" >> CombineWindows(setting, self.fanout, self.streaming)
-            | f"Estimate, {name}" >> beam.ParDo(EstimateWindows(plan, self.generation))
+            | f"Estimate, {name}"
+            >> beam.ParDo(EstimateWindows(plan, self.generation)).with_output_types(tuple[Snapshot, Histogram])
             for name, setting in settings.items()
         ]
         letters = (typed(parsed[LETTERS], DeadLetter), typed(unique[LETTERS], DeadLetter))

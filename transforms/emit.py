@@ -31,9 +31,11 @@ MOST_CELLS = 1 << 18
 
 
 def branches(plan: Plan) -> dict[str, Windows]:
-    """Collections with equal windows share a branch of the pipeline; each other setting is one of its own."""
-    settings = dict.fromkeys(collection.windows for collection in plan.collections)
-    return {f"windows {index}": setting for index, setting in enumerate(settings)}
+    """Collections with equal windows share a branch of the pipeline; each other setting is one of its own.
+
+    A branch is named by its setting, whatever else there is: state is found again, after an upgrade, by such names.
+    """
+    return {str(collection.windows): collection.windows for collection in plan.collections}
 
 
 def key_of(collection: str, group: str | None) -> str:

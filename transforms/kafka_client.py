@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from schemas.messages import LARGEST_MESSAGE
+from transforms.texts import read_text
 
 SETTLED = {
     "enable.auto.commit": "false",  # offsets are the engine's, in its checkpoints
@@ -35,8 +35,8 @@ class KafkaError(Exception):
 def read_properties(path: str) -> dict[str, str]:
     """Properties of librdkafka from a file of `name=value` lines; `#` begins a comment line."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_text(path).split("\n")
+    except OSError as error:
         raise KafkaError(f"{path}: cannot be read: {error}") from None
     properties = {}
     for number, line in enumerate(lines, start=1):

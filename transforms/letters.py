@@ -1,4 +1,4 @@
-"""Dead letters on their way: in their own coder, and in a stream kept together by the minute of receipt."""
+"""Dead letters of a stream, kept together by the minute of receipt."""
 
 from __future__ import annotations
 
@@ -6,33 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-from apache_beam import coders
-from apache_beam.coders import typecoders
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms import trigger, window
 
-from schemas.definitions import DEAD_LETTER
-from schemas.messages import decode_message, encode_message
-from schemas.records import DeadLetter
 from transforms.sources.poll import LETTER_MINUTE
 
 DAY = 86_400
-
-
-class DeadLetterCoder(coders.Coder):
-    """Letters as Avro messages, which name their schema: what a checkpoint holds, a later version must read."""
-
-    def encode(self, value: DeadLetter) -> bytes:
-        return encode_message(DEAD_LETTER, value.to_avro())
-
-    def decode(self, encoded: bytes) -> DeadLetter:
-        return DeadLetter.from_avro(decode_message(encoded)[1])
-
-    def to_type_hint(self) -> type[DeadLetter]:
-        return DeadLetter
-
-
-typecoders.registry.register_coder(DeadLetter, DeadLetterCoder)
 
 
 @dataclass

@@ -2,9 +2,7 @@
 
 import argparse
 
-import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import command, streaming
 from pipelines.console import UsageError
@@ -90,22 +88,3 @@ def job(collections, *given):
     streaming.add_arguments(parser)
     options = parser.parse_args(["--collections", collections, "--output", "gs://bucket/results", *given])
     return streaming.job_of(options, DATAFLOW)
-
-
-def test_pubsub_translates_for_dataflow(collections, tmp_path, monkeypatch):
-    """All that can be shown without the service: the job that it would be sent."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    options = [
-        "--runner=DataflowRunner", "--streaming", "--no_auth", "--dry_run=True", "--sdk_location=container",
-        "--project=some-project", "--region=europe-west1",
-        "--temp_location=gs://bucket/t", "--staging_location=gs://bucket/s",
-    ]  # fmt: skip
-    pipeline = beam.Pipeline(options=PipelineOptions(options))
-    streaming.build(pipeline, job(collections, "--pubsub", "projects/some-project/subscriptions/reports"))
-    proto, _ = pipeline.to_runner_api(return_context=True)
-    reads = [t for t in proto.components.transforms.values() if t.spec.urn == "beam:transform:pubsub_read:v1"]
-    [read] = reads
-    assert b"projects/some-project/subscriptions/reports" in read.spec.payload
-    stateful = [t.unique_name for t in proto.components.transforms.values() if t.unique_name.endswith("/Whole")]
-    assert len(stateful) == 2  # one for each setting of windows
-    pipeline.run()

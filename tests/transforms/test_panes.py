@@ -24,10 +24,10 @@ from schemas.messages import encode_message
 from schemas.records import REASONS, DeadLetter
 from transforms.aggregate import AggregateReports
 from transforms.combine import TalliesCoder
-from transforms.letters import DeadLetterCoder
 from transforms.panes import WholeTruth, allowed_lateness, window_fn
 from transforms.parse import Parser
 from transforms.plan import Plan
+from transforms.result_coders import DeadLetterCoder
 from transforms.sources.poll import Poll
 from transforms.tallies import Tallies
 

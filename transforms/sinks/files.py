@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
+from apache_beam.typehints import Tuple
 
 from schemas.definitions import Definition
 from schemas.records import DeadLetter, Histogram, Snapshot
@@ -152,7 +153,7 @@ class WriteRecords(beam.PTransform[Any, Any]):
     def expand(self, records: PCollection[Any]) -> PCollection[Any]:
         return (
             records
-            | "By file" >> beam.WithKeys(file_name)
+            | "By file" >> beam.Map(_with_name).with_output_types(Tuple[str, records.element_type])
             | "Together" >> beam.GroupByKey()
             | "Write" >> beam.MapTuple(self.write)
         )
@@ -162,6 +163,10 @@ class WriteRecords(beam.PTransform[Any, Any]):
         ordered = sorted(records, key=_order)
         write_atomically(path, FORMATS[self.format](self.definition, ordered))
         return path
+
+
+def _with_name(record: Record) -> tuple[str, Record]:
+    return file_name(record), record
 
 
 def _order(record: Record) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from apache_beam.coders import typecoders
+from apache_beam.coders import TimestampCoder
 from apache_beam.io.iobase import RestrictionProgress, RestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.metrics.metric import Metrics
@@ -37,7 +37,7 @@ class Watermarks(WatermarkEstimatorProvider):
         return ManualWatermarkEstimator(state)
 
     def estimator_state_coder(self) -> Any:
-        return typecoders.registry.get_coder(Timestamp)
+        return TimestampCoder()  # what the registry has for it pickles
 
 
 def advance(estimator: Any, received: int, max_delay: int) -> None:

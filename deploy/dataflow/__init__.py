@@ -1,0 +1,1 @@
+"""Dataflow's flex templates of `hushgram aggregate` and `hushgram stream`."""

@@ -1,0 +1,226 @@
+"""Dataflow, as far as it can be shown without the service: the job it would be sent, and the templates' parameters."""
+
+import argparse
+import json
+import os
+import runpy
+import sys
+
+import apache_beam as beam
+import pytest
+from apache_beam import coders
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2 as api
+
+from deploy.dataflow import main as template
+from deploy.dataflow.metadata import HERE, metadata, text
+from pipelines import batch, command, streaming
+from pipelines.engines import for_stream
+from transforms.combine import TalliesCoder
+
+YAML = """
+collections:
+  commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}
+  age: {domain: {low: 0, high: 127}, buckets: 64, epsilon: 1, windows: {size: 1d, every: 1h}}
+"""
+SUBSCRIPTION = "projects/some-project/subscriptions/reports"
+TABLE = "bigquery:some-project.results.snapshots"
+ON_DATAFLOW = [
+    "--runner=DataflowRunner", "--no_auth", "--dry_run=True", "--sdk_location=container",
+    "--project=some-project", "--region=europe-west1",
+    "--temp_location=gs://bucket/t", "--staging_location=gs://bucket/s",
+]  # fmt: skip
+HOURS = "windows of 1h every 1h, delay 2m, age 1d, early 1m"
+DAYS = "windows of 1d every 1h, delay 2m, age 1d, early 1m"
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """By command, options as a person would give them."""
+    folder = tmp_path_factory.mktemp("dataflow")
+    (folder / "collections.yaml").write_text(YAML)
+    (folder / "reports.avro").write_bytes(b"")
+    common = [f"--collections={folder}/collections.yaml", "--output=gs://bucket/results", f"--sink={TABLE}"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.tempdir", str(folder))
+        yield {
+            "aggregate": [*common, f"--input={folder}/reports.avro", *ON_DATAFLOW],
+            "stream": [*common, f"--pubsub={SUBSCRIPTION}", *ON_DATAFLOW],
+        }
+
+
+@pytest.fixture(scope="module")
+def jobs(given):
+    return {name: Translated(name, given[name]) for name in given}
+
+
+class Translated:
+    """The pipeline of the job, as Dataflow gets it, and what Beam makes of its coders."""
+
+    def __init__(self, name, given):
+        parser = argparse.ArgumentParser()
+        module = template.COMMANDS[name]
+        module.add_arguments(parser)
+        options, for_beam = parser.parse_known_args(given)
+        if module is streaming:
+            engine, for_beam = for_stream(for_beam)
+            job = streaming.job_of(options, engine)
+        else:
+            job = batch.job_of(options, for_beam)
+        pipeline = beam.Pipeline(options=PipelineOptions(for_beam))
+        module.build(pipeline, job)
+        runner = pipeline.runner
+        self.job = pipeline.run().job
+        self.proto = runner.proto_pipeline
+        self.context = runner.proto_context
+        self.steps = {step.unique_name: step for step in self.proto.components.transforms.values()}
+
+    def coder_of(self, pcollection):
+        return self.context.coders.get_by_id(self.proto.components.pcollections[pcollection].coder_id)
+
+    def grouped(self):
+        """By step, the coder of what goes into each group by key of ours: what is shuffled, and kept until it is."""
+        return {
+            name: self.coder_of(next(iter(step.inputs.values())))
+            for name, step in self.steps.items()
+            if step.spec.urn == "beam:transform:group_by_key:v1" and not name.startswith("Sink")
+        }
+
+    def states(self):
+        """By step and state, the coder of what is kept."""
+        found = {}
+        for name, step in self.steps.items():
+            if step.spec.urn == "beam:transform:pardo:v1":
+                for state, spec in api.ParDoPayload.FromString(step.spec.payload).state_specs.items():
+                    kind = getattr(spec, spec.WhichOneof("spec"))
+                    coder = getattr(kind, "coder_id", "") or kind.element_coder_id
+                    found[name, state] = self.context.coders.get_by_id(coder)
+        return found
+
+
+def parts_of(coder):
+    yield coder
+    for part in getattr(coder, "_coders", None) or [getattr(coder, "_elem_coder", None)]:
+        if part is not None:
+            yield from parts_of(part)
+
+
+def pickles(coder):
+    """Whether anything that it takes may be pickled: these two do so with whatever they do not know."""
+    loose = (coders.FastPrimitivesCoder, coders.PickleCoder)
+    return any(isinstance(part, loose) for part in parts_of(coder))
+
+
+@pytest.mark.parametrize("name", ["aggregate", "stream"])
+def test_the_command_translates_its_job_and_starts_none(name, given, capsys):
+    assert command.main([name, *given[name]]) == 0
+    assert capsys.readouterr().out == "the job is translated, and was not started\n"
+
+
+@pytest.mark.parametrize("name", ["aggregate", "stream"])
+def test_what_is_shuffled_has_coders_of_its_own_and_deterministic_keys(name, jobs):
+    grouped = jobs[name].grouped()
+    assert {step for step in grouped if step.startswith("Aggregate")} == {
+        f"Aggregate/Combine, {HOURS}/Add up/GroupByKey",
+        f"Aggregate/Combine, {DAYS}/Add up/GroupByKey",
+        *(["Aggregate/By shard of ids"] if name == "aggregate" else []),
+    }
+    assert {step for step in grouped if step.startswith("Write")} == (
+        {"Write snapshots/Together", "Write histograms/Together", "Write dead_letters/Together"}
+        if name == "aggregate"
+        else {"Write letters/Together"}
+    )
+    for step, coder in grouped.items():
+        assert coder.key_coder().is_deterministic(), step
+        assert not pickles(coder), f"{step}: {coder}"
+        assert coder.is_deterministic(), f"{step}: {coder}"
+
+
+def test_what_is_kept_as_state_has_coders_of_its_own(jobs):
+    states = jobs["stream"].states()
+    ours = {place: coder for place, coder in states.items() if not place[0].startswith("Sink")}
+    assert {place: type(coder).__name__ for place, coder in ours.items()} == {
+        (f"Aggregate/Combine, {HOURS}/Whole", "total"): "TalliesCoder",
+        (f"Aggregate/Combine, {DAYS}/Whole", "total"): "TalliesCoder",
+        ("Aggregate/Each id once/ParDo(CountOnce)", "ids"): "BytesCoder",
+        ("Aggregate/Each id once/ParDo(CountOnce)", "mark"): "BytesCoder",
+    }
+
+
+@pytest.mark.parametrize("name", ["aggregate", "stream"])
+def test_accumulators_are_never_pickled(name, jobs):
+    """Of each CombineFn, which Dataflow may lift: what it would send on before the shuffle."""
+    translated = jobs[name]
+    combines = {
+        step.unique_name: api.CombinePayload.FromString(step.spec.payload).accumulator_coder_id
+        for step in translated.steps.values()
+        if step.spec.urn == "beam:transform:combine_per_key:v1" and step.unique_name.startswith("Aggregate")
+    }
+    assert set(combines) == {f"Aggregate/Combine, {windows}/Add up" for windows in (HOURS, DAYS)}
+    for coder in combines.values():
+        assert isinstance(translated.context.coders.get_by_id(coder), TalliesCoder)
+
+
+def test_a_stream_reads_the_subscription_and_inserts_into_the_table(jobs):
+    translated = jobs["stream"]
+    reads = [step for step in translated.steps.values() if step.spec.urn == "beam:transform:pubsub_read:v1"]
+    [read] = [api.PubSubReadPayload.FromString(step.spec.payload) for step in reads]
+    assert read.subscription == SUBSCRIPTION
+    assert not read.with_attributes
+    assert any(name.startswith("Sink 0, bigquery/Insert/_StreamToBigQuery") for name in translated.steps)
+    assert translated.job.proto.type_ == type(translated.job.proto.type_).JOB_TYPE_STREAMING
+
+
+def test_a_batch_job_is_one_and_loads_the_table(jobs):
+    translated = jobs["aggregate"]
+    assert any(name.startswith("Sink 0, bigquery/Insert/BigQueryBatchFileLoads") for name in translated.steps)
+    assert translated.job.proto.type_ == type(translated.job.proto.type_).JOB_TYPE_BATCH
+
+
+@pytest.mark.parametrize("name", ["aggregate", "stream"])
+def test_all_steps_run_in_one_image_of_the_same_beam_as_here(name, jobs):
+    [environment] = jobs[name].proto.components.environments.values()
+    image = api.DockerPayload.FromString(environment.payload).container_image
+    assert image.endswith(f"/beam_python{sys.version_info[0]}.{sys.version_info[1]}_sdk:{beam.__version__}")
+
+
+@pytest.mark.parametrize("name", ["aggregate", "stream"])
+def test_the_metadata_are_those_of_the_options(name):
+    """`python -m deploy.dataflow.metadata` writes them anew."""
+    assert (HERE / f"{name}.json").read_text() == text(name)
+    told = metadata(name)["parameters"]
+    assert [parameter["name"] for parameter in told] == list(template.options_of(name))
+    assert all(parameter["helpText"] and parameter["label"] for parameter in told)
+
+
+def test_parameters_become_the_options_they_were_made_from():
+    for name in template.COMMANDS:
+        for parameter, option in template.options_of(name).items():
+            value = next(iter(option.choices or ["7"]))
+            assert template.arguments(name, [f"--{parameter}={value}"]) == [f"{option.option_strings[0]}={value}"]
+
+
+def test_a_parameter_left_empty_is_none():
+    assert template.arguments("stream", ["--topic=", "--sink=", "--streaming"]) == ["--streaming"]
+
+
+@pytest.mark.parametrize("name", ["aggregate", "stream"])
+def test_what_the_launcher_runs_translates_the_job(name, given, monkeypatch, capsys):
+    """With its parameters as the launcher gives them, in the way it runs a file."""
+    parameters = [option.replace("--as-of", "--as_of") for option in given[name]]
+    monkeypatch.setenv("HUSHGRAM_COMMAND", name)
+    monkeypatch.setattr(sys, "argv", [os.fspath(HERE / "main.py"), *parameters])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(os.fspath(HERE / "main.py"), run_name="__main__")
+    assert ended.value.code == 0
+    assert "translated" in capsys.readouterr().out
+
+
+def test_the_metadata_files_are_json_of_what_dataflow_knows():
+    known = {"name", "label", "helpText", "isOptional", "regexes"}
+    for name in template.COMMANDS:
+        content = json.loads((HERE / f"{name}.json").read_text())
+        assert set(content) <= {
+            "name", "description", "streaming", "supportsAtLeastOnce", "supportsExactlyOnce", "parameters",
+        }  # fmt: skip
+        assert all(set(parameter) <= known for parameter in content["parameters"])
