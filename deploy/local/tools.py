@@ -22,6 +22,7 @@ HOW_TO_GET = {
     "go": "Prism and Beam's boot program are built from source, with Go 1.25 or later: see https://go.dev/doc/install",
     "initdb": "the tables are tested on a PostgreSQL server: on Debian `apt-get install postgresql`",
     "setpriv": "PostgreSQL refuses to be run by root: on Debian `apt-get install util-linux`",
+    "curl": "the guide asks Flink with curl: on Debian `apt-get install curl`",
     "ps": "processes are watched with ps: on Debian `apt-get install procps`",
 }
 

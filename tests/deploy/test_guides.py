@@ -1,0 +1,75 @@
+"""The guides' commands, run as they stand there: every block of a shell is run, or says that it is not run here."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from deploy.local.processes import Process, eventually, stop
+from deploy.local.tools import ToolMissingError, need
+
+ROOT = Path(__file__).parents[2]
+GUIDES = sorted((ROOT / "deploy").rglob("*.md"))
+BLOCK = re.compile(r"^```sh *(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MARKS = {"", "keep-running", "not-run-here"}
+READY = ("Ctrl-C stops everything", "results go to")
+"""What commands say that go on until they are interrupted."""
+
+NOT_OURS = (".git", "build", ".pytest_tmp", ".pytest_cache")
+"""What is in the project's folder and not of its files, or is written to."""
+
+
+def blocks(guide):
+    return BLOCK.findall(guide.read_text())
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_block_says_what_becomes_of_it(guide):
+    assert {mark for mark, _ in blocks(guide)} <= MARKS
+    assert "```bash" not in guide.read_text()
+    assert "```shell" not in guide.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+@pytest.mark.parametrize(
+    "guide",
+    [guide for guide in GUIDES if {"", "keep-running"} & {mark for mark, _ in blocks(guide)}],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_the_commands_do_what_the_guide_says(guide, tmp_path):
+    """One after the other, where the project's files are and nothing else is; what goes on is stopped at the end."""
+    try:
+        need("java", "mvn", "go", "curl")
+    except ToolMissingError as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+    home, temporary = tmp_path / "project", tmp_path / "tmp"
+    home.mkdir()
+    temporary.mkdir()
+    for path in ROOT.iterdir():
+        if path.name not in NOT_OURS:
+            (home / path.name).symlink_to(path)
+    environment = {"TMPDIR": str(temporary), "PYTHONPATH": str(home)}
+    running = []
+    try:
+        for number, (mark, commands) in enumerate(blocks(guide)):
+            if mark == "not-run-here":
+                continue
+            script = f"cd {home}\nset -euo pipefail\n{commands}"
+            process = Process(["bash", "-c", script], tmp_path / f"block-{number}.log", environment)
+            running.append(process)
+            if mark == "keep-running":
+                process.wait(lambda log=process.log: any(word in log.read_text() for word in READY), 180)
+            else:
+                eventually(f"the end of block {number}", lambda ended=process: not ended.alive, 180)
+                assert process.returncode == 0, f"{commands}\n{process.tail()}"
+            for other in running:
+                assert other.returncode in (None, 0), other.tail()
+    finally:
+        for process in reversed(running):
+            process.signal(signal.SIGINT)
+        stop(running, grace=30)
