@@ -16,7 +16,7 @@ from apache_beam.io.iobase import Read
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
 
 from pipelines import sinks
-from pipelines.console import UsageError, collections_in, parse_time, say
+from pipelines.console import UsageError, check_generation, collections_in, parse_time, say
 from pipelines.engines import only_translated, quieten
 from pipelines.progress import Progress
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
@@ -59,8 +59,9 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     plan = Plan.of(collections_in(options.collections).values())
     for pattern in options.input:
         check_input(pattern)
-    if not 0 <= options.generation < 2**31 or options.fanout < 0:
-        raise UsageError("--generation and --fanout: allowed: zero or more, and a generation below 2**31")
+    check_generation(options.generation)
+    if options.fanout < 0:
+        raise UsageError("--fanout: allowed: zero or more")
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
     temp_location = PipelineOptions(list(for_beam)).view_as(GoogleCloudOptions).temp_location
     here = not any(option.startswith("--runner") for option in for_beam)

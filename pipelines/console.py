@@ -33,6 +33,11 @@ def collections_in(path: str) -> dict[str, Collection]:
         raise UsageError(f"{path}: {said}") from None
 
 
+def check_generation(given: int) -> None:
+    if not 0 <= given < 2**31:
+        raise UsageError(f"--generation: got {given}, allowed: zero or more, below 2**31")
+
+
 def offsets_in(topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool) -> dict[int, int]:
     """Where the partitions of a topic begin or end, or the line that says what is wrong with Kafka."""
     try:

@@ -10,8 +10,9 @@ from apache_beam.io.filesystems import FileSystems
 
 from hushgram import Collection, CollectionError
 from hushgram.windows import parse_duration
-from pipelines.console import UsageError, collections_in, say
+from pipelines.console import UsageError, check_generation, collections_in, say
 from pipelines.results import read_results
+from pipelines.sinks import writable_at_once
 from schemas.definitions import HISTOGRAM, SNAPSHOT, Definition
 from schemas.records import Histogram, Key, Pane, Snapshot
 from transforms.estimate import SHARES, histogram, snapshots
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--window", metavar="TIME", help="such as 1d: windows are merged into these (default: as they are)"
     )
     parser.add_argument("--output", required=True, metavar="DIR")
+    parser.add_argument("--sink", action="append", default=[], metavar="URL", help="a PostgreSQL database, too")
     parser.add_argument("--estimator", help="another one than the collection's")
     parser.add_argument("--quantiles", metavar="LIST", help="such as 0.5,0.9,0.99 (default: 0.05, 0.1 … 0.95)")
     parser.add_argument("--format", choices=FORMATS, default="avro")
@@ -41,6 +43,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
+    check_generation(options.generation)
     collections = collections_in(options.collections)
     try:
         if options.estimator:
@@ -49,15 +52,21 @@ def execute(options: argparse.Namespace) -> int:
     except CollectionError as error:
         raise UsageError(str(error)) from None
     shares = _shares(options.quantiles) if options.quantiles else SHARES
+    databases = writable_at_once(options.sink)
     kept = read_results(options.input, "histograms", Histogram.from_avro)
     unknown = {part.key.collection for part in kept} - set(collections)
     if unknown:
         raise UsageError(f"histograms of {sorted(unknown)[0]!r}, which {options.collections} does not define")
     merged = merge(kept, length, options.generation)
+    answers: list[Snapshot] = []
     for name, collection in collections.items():
         windows = [(key, pane, tallies) for key, pane, tallies in merged if key.collection == name]
         if windows:
-            _write(options.output, options.format, collection, windows, shares)
+            answers += _write(options.output, options.format, collection, windows, shares)
+    for database in databases:
+        assert database.write is not None
+        database.write(answers)
+        say(f"{len(answers):,} snapshots to {database.name}")
     say(f"merged {len(kept):,} histograms into {len(merged):,}, in {options.output}")
     return 0
 
@@ -87,7 +96,7 @@ def _write(
     collection: Collection,
     windows: Sequence[tuple[Key, Pane, Tallies]],
     shares: Sequence[float],
-) -> None:
+) -> list[Snapshot]:
     try:
         answers: list[Snapshot] = snapshots(collection, windows, shares)
     except ValueError as error:  # a revision that the file no longer lists, a tally of another length
@@ -97,6 +106,7 @@ def _write(
         ("histograms", HISTOGRAM, list[Record](histogram(*window) for window in windows)),
     ):
         _write_files(FileSystems.join(output, folder), definition, kind, records)
+    return answers
 
 
 def _write_files(directory: str, definition: Definition, kind: str, records: Sequence[Record]) -> None:

@@ -6,12 +6,14 @@ import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 
 from pipelines.console import UsageError, offsets_in
+from schemas.records import Snapshot
 from transforms.aggregate import Aggregated
 from transforms.sinks.kafka import PublishToKafka
 from transforms.sinks.prometheus import ExposeToPrometheus
@@ -42,6 +44,8 @@ class Sink:
 
     name: str
     transform: beam.PTransform[Any, Any]
+    write: Callable[[Sequence[Snapshot]], int] | None = None
+    """The same without a pipeline, where that can be; returns how many were better than what was there."""
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
@@ -57,10 +61,25 @@ def sinks_of(given: Sequence[str], run: Run) -> tuple[Sink, ...]:
     return tuple(check() for check in parsed)
 
 
+def writable_at_once(given: Sequence[str]) -> tuple[Sink, ...]:
+    """Sinks of a command that is no pipeline."""
+    for text in given:
+        if text.partition(":")[0] not in ("postgresql", "postgres"):
+            allowed = f"{SCHEMES['postgresql'].form} only, since this is no pipeline"
+            raise UsageError(f"--sink: got {_told(text)!r}, allowed: {allowed}")
+    return sinks_of(given, Run(streaming=False, here=True))
+
+
 def write_to(sinks: Sequence[Sink], results: Aggregated) -> None:
     for index, sink in enumerate(sinks):
         scheme = sink.name.partition(":")[0]
         (results.answers, results.letters) | f"Sink {index}, {scheme}" >> sink.transform
+
+
+def _told(text: str) -> str:
+    """What was given, for a line about it; what follows a scheme may hold a secret."""
+    scheme, colon, _ = text.partition(":")
+    return f"{scheme}:…" if colon else text
 
 
 def _forms() -> str:
@@ -74,8 +93,7 @@ Check = Callable[[], Sink]
 def _parse(text: str, run: Run) -> Check:
     scheme, colon, target = text.partition(":")
     if not colon or scheme not in SCHEMES:
-        told = f"{scheme}:…" if colon else text  # what follows may hold a secret
-        raise UsageError(f"--sink: got {told!r}, allowed: {_forms()}")
+        raise UsageError(f"--sink: got {_told(text)!r}, allowed: {_forms()}")
     return SCHEMES[scheme].parse(text, target, run)
 
 
@@ -104,7 +122,7 @@ def _postgresql(text: str, target: str, run: Run) -> Check:
         import psycopg
         from psycopg.pq import Conninfo
 
-        from transforms.sinks.postgresql import UpsertIntoPostgreSQL, prepare_tables
+        from transforms.sinks.postgresql import UpsertIntoPostgreSQL, prepare_tables, write_all
         from transforms.sinks.postgresql_tables import PostgreSQLError
     except ImportError:
         raise UsageError("--sink postgresql: psycopg is not installed; pip install 'hushgram[postgresql]'") from None
@@ -129,7 +147,7 @@ def _postgresql(text: str, target: str, run: Run) -> Check:
             told = " ".join((error.diag.message_primary or str(error)).split())
             missing = f"; {elsewhere}" if "no password supplied" in told else ""
             raise UsageError(f"--sink {text}: {told}{missing}") from None
-        return Sink(text, UpsertIntoPostgreSQL(text, text))
+        return Sink(text, UpsertIntoPostgreSQL(text, text), partial(write_all, text))
 
     return check
 

@@ -17,7 +17,7 @@ import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import sinks
-from pipelines.console import UsageError, collections_in, offsets_in, say
+from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
 from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
@@ -68,8 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def job_of(options: argparse.Namespace, engine: Engine) -> Job:
     """The checked job, or a `UsageError` that a person can act on: before any worker starts."""
     plan = Plan.of(collections_in(options.collections).values())
-    if not 0 <= options.generation < 2**31:
-        raise UsageError("--generation: allowed: zero or more, below 2**31")
+    check_generation(options.generation)
     if not options.kafka:
         for name in ("topic", "kafka_properties"):
             if getattr(options, name):

@@ -168,6 +168,15 @@ def test_a_run_writes_the_numbers_of_its_files(postgres, reports, tmp_path, caps
     assert {row["generation"] for row in rows_in(postgres)} == {1}
 
 
+def test_a_rollup_joins_the_windows_it_was_made_of(postgres, reports, tmp_path, capsys):
+    assert command.main(["aggregate", *reports, "--output", str(tmp_path / "hours"), "--sink", postgres.url]) == 0
+    merging = ["--input", str(tmp_path / "hours"), "--window", "6h", "--output", str(tmp_path / "parts")]
+    assert command.main(["rollup", *reports[:2], *merging, "--sink", postgres.url]) == 0
+    parts = written(tmp_path / "parts")
+    assert f"{len(parts)} snapshots to {postgres.url}\n" in capsys.readouterr().out
+    assert sorted(rows_in(postgres), key=str) == sorted(written(tmp_path / "hours") + parts, key=str)
+
+
 def test_the_view_has_a_row_for_each_quantile(postgres):
     prepare_tables(postgres.url)
     told = [snapshot(group="DE"), snapshot(MEAN), snapshot(reports=0)]

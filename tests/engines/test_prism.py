@@ -2,15 +2,19 @@
 
 import os
 import signal
+import time
 
+from prometheus_client.parser import text_string_to_metric_families
 from reports import avro_file, exact_tallies
 from streams import everything, read_topic
+from tables import rows_in
 
 from deploy.local.processes import eventually
 from pipelines.results import read_results
 from schemas.messages import decode_message
 from schemas.records import Snapshot
 from transforms.sinks.kafka import message_key
+from transforms.sinks.postgresql import prepare_tables
 
 
 def test_a_topic_on_prism(broker, collections, topic, prism, now, start_stream):
@@ -43,6 +47,50 @@ def test_a_watched_directory_on_prism(collections, prism, now, start_stream, tmp
     run.until_tallies(exact_tallies(list(collections.values()), rows))
     run.until_letters({}, 1)
     _ends_when_asked(run)
+
+
+def test_tables_of_a_stream_on_prism(collections, prism, now, start_stream, postgres, tmp_path):
+    """PostgreSQL is killed while panes come, and comes back; Prometheus sees the newest and what was refused."""
+    stream = everything(collections, now, seed=31, count=100)
+    rows = [row for row in stream.accepted if row["id"] is None]
+    inbox, exposed = tmp_path / "inbox", tmp_path / "hushgram.prom"
+    inbox.mkdir()
+    (inbox / "first.avro").write_bytes(avro_file(rows[::2]))
+    (inbox / "no.avro").write_bytes(b"no avro")
+    prepare_tables(postgres.url)
+    sinks = f"--sink={postgres.url}", f"--sink=prometheus:{exposed}"
+    run = start_stream("--watch", inbox, f"--prism_location={prism}", *sinks)
+    eventually("the first rows", lambda: rows_in(postgres), 90)
+    postgres.kill()
+    hidden = inbox / ".second"
+    hidden.write_bytes(avro_file(rows[1::2]))
+    hidden.rename(inbox / "second.avro")
+    time.sleep(5)  # more panes are due in that time
+    postgres.start()
+    run.until_tallies(exact_tallies(list(collections.values()), rows))
+    run.until_letters({}, 1)
+
+    def best():
+        return read_results(str(run.output), "snapshots", Snapshot.from_avro)
+
+    eventually("the rows", lambda: rows_in(postgres) == [s.to_avro() for s in best()], 60)
+    newest = {(s.key.collection, s.key.group or ""): s for s in sorted(best(), key=lambda s: s.key.window_end)}
+    expected = {key: (s.reports, s.mean) for key, s in newest.items()}
+    eventually("the gauges", lambda: gauges(exposed) == (expected, 1), 60)
+    _ends_when_asked(run)
+
+
+def gauges(path):
+    """Reports and mean by collection and group, and the places that could not be read."""
+    found = {}
+    for family in text_string_to_metric_families(path.read_text()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[sample.labels.get("collection"), sample.labels.get("group", "")] = (
+                sample.value
+            )
+    means = found["hushgram_mean"]
+    shown = {key: (found["hushgram_reports"][key], mean) for key, mean in means.items()}
+    return shown, found["hushgram_unreadable_places_total"][None, ""]
 
 
 def _ends_when_asked(run):

@@ -77,6 +77,15 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(arguments, capsys,
     assert "tr0ub4dor" not in line
 
 
+@pytest.mark.parametrize("sink", [TABLE, "prometheus:x.prom", "kafka:out", "mysql://a:secret@b/c", "nothing"])
+def test_a_rollup_takes_a_database_only(arguments, capsys, sink):
+    told = ["--input", "nowhere", "--output", "never", "--sink", sink]
+    assert command.main(["rollup", *arguments["aggregate"][:2], *told]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "allowed: postgresql://USER@HOST/DATABASE only" in line
+    assert "secret" not in line
+
+
 def test_load_jobs_need_a_place_on_cloud_storage(arguments, capsys):
     assert command.main(["aggregate", *arguments["aggregate"], "--sink", TABLE]) == 2
     [line] = capsys.readouterr().err.splitlines()

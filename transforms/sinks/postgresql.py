@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -115,6 +116,13 @@ class Writer:
         if self.connection is not None:
             self.connection.close()
             self.connection = None
+
+
+def write_all(url: str, snapshots: Sequence[Snapshot]) -> int:
+    """Any number of snapshots; returns how many were new or better."""
+    with closing(Writer(url)) as writer:
+        parts = (snapshots[start : start + AT_ONCE] for start in range(0, len(snapshots), AT_ONCE))
+        return sum(writer.write(part) for part in parts)
 
 
 class UpsertSnapshots(beam.DoFn):
