@@ -1,0 +1,317 @@
+"""The arithmetic held against simulated runs of the product's code, in this process: predicted beside seen.
+
+Three runs: a minute of the busiest hour through what reads, tallies and removes duplicates, call by call; windows with
+early, on-time and late panes through the whole stream on a clock that is played; and report files of some windows
+through `hushgram aggregate`. Groups and windows are cut to a few: each is estimated.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.coders import coders
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows, TimestampedValue, WindowFn
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from deploy.sizing.costs import Bag, Costs, State, Timer
+from deploy.sizing.load import BUNDLE, DAY, Load
+from deploy.sizing.sizes import SEED, START, coder_of, messages_of, sizes, tally_bytes
+from deploy.sizing.tables import Table, amount
+from hushgram import Windows
+from pipelines import batch
+from pipelines.simulate import write_reports
+from pipelines.simulated import simulate_devices
+from pipelines.values import draw_for
+from transforms.aggregate import AggregateReports
+from transforms.count_once import CountOnce
+from transforms.emit import IDENTIFIED, ParseAndTally
+from transforms.panes import window_fn
+from transforms.parse import Parser
+from transforms.plan import Plan
+from transforms.sinks.panes import WritePanes
+from transforms.sources.poll import Poll
+from transforms.tallies import Tallies, encode
+
+FEW_GROUPS = 3
+FEW_WINDOWS = 6
+SECONDS = 60
+CALLS_AT_MOST = 2000
+MESSAGES_AT_MOST = 200_000
+PANES = Windows(size=60_000, every=60_000, max_delay=2_000, max_age=120_000, early=15_000)
+PANES_WINDOWS = 2
+PANES_UPLOADS = 3
+"""A second, in the run on a played clock."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity, predicted and seen. An exact one must be the same; another differs by chance, or by the clock."""
+
+    what: str
+    predicted: float
+    seen: float
+    exact: bool = False
+
+    @property
+    def ratio(self) -> float:
+        return self.seen / self.predicted if self.predicted else float(self.seen == 0)
+
+
+def table(load: Load, costs: Costs, tell: Callable[[str], None]) -> Table:
+    """All runs for a load, as lines of a table."""
+    lines = [
+        [line.what, amount(line.predicted), amount(line.seen), _ratio(line)] for line in lines_of(load, costs, tell)
+    ]
+    return "The arithmetic against simulated runs", ["", "predicted", "seen", "seen / predicted"], lines
+
+
+def _ratio(line: Line) -> str:
+    return "exact" if line.exact and line.seen == line.predicted else f"{line.ratio:.3f}"
+
+
+def lines_of(load: Load, costs: Costs, tell: Callable[[str], None] = lambda _: None) -> list[Line]:
+    small = replace(load, collection=replace(load.collection, groups=load.collection.groups[:FEW_GROUPS]))
+    tell("calls of sources")
+    lines = calls(small)
+    tell("panes on a played clock")
+    lines += panes(small)
+    tell("report files")
+    return lines + files(small, costs)
+
+
+# Calls of sources ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Counted:
+    """Elements that leave a stage, and their bytes."""
+
+    coder: coders.WindowedValueCoder
+    elements: int = 0
+    bytes: int = 0
+
+    def add(self, element: Any, when: Any, windows: Any) -> None:
+        self.elements += 1
+        self.bytes += len(self.coder.encode(WindowedValue(element, when, windows)))
+
+
+def calls(load: Load) -> list[Line]:
+    """Every call of every partition for some time: as many messages as come, a bundle for each."""
+    seconds = min(SECONDS, CALLS_AT_MOST / load.calls, MESSAGES_AT_MOST / load.messages)
+    number = max(1, round(seconds * load.calls))
+    rng, windows = np.random.default_rng(SEED + 1), window_fn(load.windows)
+    partials = Counted(coder_of(tuple[str, Tallies], windows.get_window_coder()))
+    shards = Counted(coder_of(tuple[int, bytes], GlobalWindows().get_window_coder()))
+    reading, once = ParseAndTally(Parser(Plan.of([load.collection]))), Once(load)
+    messages = message_bytes = 0
+    total = Tallies()
+
+    def emit(outputs: Sequence[Any]) -> None:
+        for output in outputs:
+            (key, tallied), when = output.value.value, output.value.timestamp
+            partials.add((key, tallied), when, tuple(windows.assign(WindowFn.AssignContext(when))))
+            if "null" in key:
+                total.add(tallied)
+
+    for call in range(number):
+        count = int(rng.poisson(load.uploads_in_call))
+        poll = _poll(load, count, rng)
+        messages, message_bytes = messages + count, message_bytes + sum(map(len, poll.messages))  # type: ignore[arg-type]
+        if not count:
+            continue
+        outputs = _bundle(reading, [poll])
+        for output in outputs:
+            if output.tag == IDENTIFIED:
+                shards.add(output.value.value, output.value.timestamp, (GlobalWindow(),))
+                once.take(call / load.calls, output.value.value)
+        emit([output for output in outputs if output.tag != IDENTIFIED])
+        emit(once.until((call + 1) / load.calls))
+    emit(once.until(float("inf")))
+    made, span = sizes(load), number / load.calls
+    lines = [
+        Line(f"messages of {span:.3g} s", load.messages * span, messages),
+        Line("bytes of messages", load.messages * span * made.message, message_bytes),
+        Line("partial tallies shuffled", load.all_partials * span, partials.elements),
+        Line("their bytes", load.all_partials * span * made.partial, partials.bytes),
+        Line("bytes of the tally of all", tally_bytes(load.collection, total.reports), len(encode(total))),
+    ]
+    if load.ids:
+        lines += [
+            Line("blocks of ids shuffled", load.pieces * span, shards.elements),
+            Line("their bytes", load.pieces * span * made.piece, shards.bytes),
+            Line("ids kept", load.messages * span, once.kept),
+            Line("bytes of ids kept", load.messages * span * made.id_kept, once.kept_bytes),
+        ]
+    return lines
+
+
+class Once:
+    """The stage that counts ids once: each slot has its shards, and a bundle of some time."""
+
+    def __init__(self, load: Load) -> None:
+        self.load, self.slots = load, load.slots
+        self.stage = CountOnce(Plan.of([load.collection]))
+        self.states: dict[int, tuple[State, Bag]] = {}
+        self.waiting: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
+
+    def take(self, when: float, piece: tuple[int, bytes]) -> None:
+        self.waiting.setdefault((int(when / BUNDLE), piece[0] % self.slots), []).append(piece)
+
+    def until(self, when: float) -> list[Any]:
+        """What leaves the bundles that are over by then."""
+        over = [bundle for bundle in self.waiting if (bundle[0] + 1) * BUNDLE <= when]
+        return [output for bundle in over for output in self._run(self.waiting.pop(bundle))]
+
+    def _run(self, pieces: Sequence[tuple[int, bytes]]) -> list[Any]:
+        arguments = [(piece, *self.states.setdefault(piece[0], (State(b""), Bag())), Timer()) for piece in pieces]
+        return _bundle(self.stage, arguments, apart=True)
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(len(chunk) for _, bag in self.states.values() for chunk in bag.chunks)
+
+    @property
+    def kept(self) -> int:
+        return sum((len(chunk) - 8) // 16 for _, bag in self.states.values() for chunk in bag.chunks)
+
+
+def _bundle(stage: Any, elements: Sequence[Any], apart: bool = False) -> list[Any]:
+    """What a stage makes of a bundle, as windowed values."""
+    stage.start_bundle()
+    outputs = [output for each in elements for output in (stage.process(*each) if apart else stage.process(each))]
+    return outputs + list(stage.finish_bundle())
+
+
+def _poll(load: Load, count: int, rng: np.random.Generator) -> Poll:
+    """Messages that were just received; of each the event was just now, or, if it is late, some time ago."""
+    messages: list[bytes] = []
+    late = rng.random(count) < load.late
+    ages = rng.integers(0, max(1, load.windows.max_age - 1000), count)
+    if count - late.sum():
+        messages += messages_of(load, int(count - late.sum()), rng)
+    for age in ages[late].tolist():
+        messages += messages_of(load, 1, rng, START - age)
+    return Poll("t[0]", None, np.full(count, START), tuple(messages))
+
+
+# Panes ---------------------------------------------------------------------------------------------------------------
+
+
+def panes(load: Load) -> list[Line]:
+    """The whole stream on a clock that is played: two partitions, called in turn, and windows of a minute."""
+    played = replace(
+        load,
+        collection=replace(load.collection, windows=PANES, minimum_reports=0),
+        devices=round(PANES_UPLOADS * load.batch * DAY),
+        reports_per_device=1.0,
+        late=0.2,
+        peak=1.0,
+        partitions=2,
+        cycle=5.0,
+        ids=False,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        with beam.Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(["--streaming"])) as pipeline:
+            parser = Parser(Plan.of([played.collection]))
+            results = pipeline | _script(played) | AggregateReports(parser, streaming=True)
+            results.answers | beam.ParDo(WritePanes(folder, "avro"))
+        names = [path.stem for path in Path(folder, "snapshots").glob("*/*.avro")]
+        written = sum(1 for _ in Path(folder).glob("*/*/*.avro"))
+    keys = [(False, 1), (True, played.groups)] if played.groups else [(False, 1)]
+    predicted = {
+        "early": sum(number * played.early_panes(of_group) for of_group, number in keys),
+        "on_time": float(played.keys),
+        "late": sum(number * played.late_panes(of_group) for of_group, number in keys),
+    }
+    seen = {timing: sum(name.endswith(f"-{timing}") for name in names) for timing in predicted}
+    return [
+        *(
+            Line(f"{timing.replace('_', '-')} panes of {PANES_WINDOWS} windows", PANES_WINDOWS * number, seen[timing])
+            for timing, number in predicted.items()
+        ),
+        Line("files of these panes", 2 * sum(seen.values()), written, exact=True),
+    ]
+
+
+def _script(load: Load) -> TestStream:
+    """Second by second: perhaps a call with all that came since the last, the watermark behind it, the clock.
+
+    Late uploads come when their window is over.
+    """
+    rng, size, delay = np.random.default_rng(SEED + 2), load.windows.size, load.windows.max_delay
+    end = PANES_WINDOWS * size
+    events = rng.integers(0, end, round(load.messages * end / 1000))
+    late = rng.random(events.size) < load.late
+    ends = (events // size + 1) * size
+    events[late] = ends[late] - 1
+    waits = rng.integers(delay, load.windows.max_age, events.size)
+    arrivals = np.where(late, ends + waits, events)
+    last = max(end, int(arrivals.max())) // 1000 + 1
+    stream = TestStream().advance_processing_time(START // 1000).advance_watermark_to(_at(START - delay))
+    read = 0
+    for second in range(1, last + 2 * load.pause):  # beyond the last: until every pane has had its time
+        now = START + 1000 * second
+        if rng.random() < load.calls or second == last:
+            mine = np.flatnonzero((arrivals >= read) & (arrivals < 1000 * second))
+            messages = [message for event in events[mine].tolist() for message in _message(load, START + event, rng)]
+            if messages:
+                poll = Poll("t[0]", None, np.full(mine.size, now), tuple(messages))
+                stream = stream.add_elements([TimestampedValue(poll, _at(now))])
+            read = 1000 * second
+            stream = stream.advance_watermark_to(_at(now - delay))
+        stream = stream.advance_processing_time(1)
+    return stream.advance_watermark_to_infinity()
+
+
+def _message(load: Load, event: int, rng: np.random.Generator) -> list[bytes]:
+    return messages_of(load, 1, rng, event, within=1)
+
+
+def _at(milliseconds: int) -> Timestamp:
+    return Timestamp(micros=1000 * milliseconds)
+
+
+# Report files --------------------------------------------------------------------------------------------------------
+
+
+def files(load: Load, costs: Costs) -> list[Line]:
+    """The reports of some windows, one by one, as files, through `hushgram aggregate`."""
+    windows, collection = load.windows, load.collection
+    span = min(DAY, FEW_WINDOWS * windows.every / 1000)
+    reports = round(min(load.reports_a_day * span / DAY, 5 * MESSAGES_AT_MOST))
+    rng = np.random.default_rng(SEED)
+    times = START - START % windows.every + rng.integers(0, int(1000 * span), reports)
+    devices = simulate_devices(collection, draw_for(collection, "beta(5,2)"), times, rng)
+    with tempfile.TemporaryDirectory() as folder:
+        inputs, output = Path(folder, "reports"), Path(folder, "results")
+        inputs.mkdir()
+        write_reports(inputs, collection, devices, False, rng if load.ids else None)
+        plan = Plan.of([collection])
+        job = batch.Job(plan, (str(inputs / "*.avro"),), str(output), "avro", int(times.max()) + 1, 0, 0)
+        started = time.process_time()
+        with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
+            batch.build(pipeline, job)
+        seconds = time.process_time() - started
+        counters = {
+            counter.key.metric.name: counter.committed for counter in pipeline.result.metrics().query()["counters"]
+        }
+        written = sum(1 for kind in ("snapshots", "histograms") for _ in (output / kind).glob("*/*.avro"))
+    number = -(-int(1000 * span + windows.size) // windows.every) - 1
+    predicted = reports * costs.message + number * load.keys * costs.estimate_together
+    return [
+        Line("reports read from files", reports, counters["read"], exact=True),
+        Line("reports accepted", reports, counters["accepted"], exact=True),
+        Line("windows estimated, of all keys", number * load.keys, counters["estimated"], exact=True),
+        Line("files of results", 2 * number, written, exact=True),
+        Line("seconds of one core, with Beam's own", predicted, seconds),
+    ]

@@ -1,0 +1,239 @@
+"""What each step of a stream costs on this machine: seconds of one core, from the product's own code.
+
+Processor time, not the clock's, and the least of several readings: others may be at work on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from deploy.sizing import source
+from deploy.sizing.load import Load
+from deploy.sizing.sizes import SEED, START, tally_of, uploads_of
+from hushgram import Collection
+from schemas.definitions import HISTOGRAM, SNAPSHOT
+from schemas.records import Histogram, Key, Pane, Snapshot
+from transforms.count_once import CountOnce
+from transforms.deduplicate import SHARDS, pieces
+from transforms.estimate import histogram, snapshots
+from transforms.panes import WholeTruth
+from transforms.plan import Plan
+from transforms.sinks.files import FORMATS
+from transforms.sinks.panes import WritePanes
+from transforms.tallies import Tallies, decode, encode
+
+TOGETHER = 16
+"""Windows that are estimated as one problem, where there are as many: how many a bundle has, the engine decides."""
+IDS_BEFORE = 1 << 16
+"""Ids that a shard knows already when it is asked."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of one core for one of each, and the bytes that nobody can tell beforehand."""
+
+    call: float
+    message: float
+    piece: float
+    """A block of uploads, in its shard of ids: looked up, kept, and tallied."""
+    merge: float
+    """A partial tally, added to one window."""
+    pane: float
+    """A pane: added to the whole, and written as two files."""
+    estimate_alone: float
+    estimate_together: float
+    """For each of some windows that are estimated as one problem."""
+    pane_files: tuple[tuple[str, int, int], ...]
+    """Of each format, bytes of the snapshot's file and of the histogram's."""
+
+
+def measure(loads: Sequence[Load], say: Callable[[str], None] = lambda _: None) -> list[Costs]:
+    """The costs of each load. What loads share is measured once."""
+    kinds = list(dict.fromkeys((load.collection, load.batch, load.ids) for load in loads))
+    example = {kind: next(one for one in loads if (one.collection, one.batch, one.ids) == kind) for kind in kinds}
+    say("reading from a broker")
+    read = source.measure(list(example.values()))
+    by_kind = dict(zip(kinds, read.messages, strict=True))
+    answered: dict[int, Answers] = {}
+    measured = []
+    for load in loads:
+        reports = round(load.window_reports(of_group=False))
+        if reports not in answered:
+            say(f"estimating windows of {reports:,} reports")
+            answered[reports] = answers(load)
+        answer = answered[reports]
+        measured.append(
+            Costs(
+                call=read.call,
+                message=by_kind[load.collection, load.batch, load.ids],
+                piece=piece(load) if load.ids else 0.0,
+                merge=merge(load),
+                pane=pane(load, answer.snapshot, answer.histogram),
+                estimate_alone=answer.alone,
+                estimate_together=answer.together,
+                pane_files=answer.files,
+            )
+        )
+    return measured
+
+
+def best(work: Callable[[], object], repeats: int = 5, times: int = 1) -> float:
+    """The least processor time of several readings, each of so many times the work."""
+    readings = []
+    for _ in range(repeats):
+        started = time.process_time()
+        for _ in range(times):
+            work()
+        readings.append((time.process_time() - started) / times)
+    return min(readings)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A window estimated alone, and for each of some together; and what is written of it."""
+
+    alone: float
+    together: float
+    snapshot: Snapshot
+    histogram: Histogram
+
+    @property
+    def files(self) -> tuple[tuple[str, int, int], ...]:
+        return tuple(
+            (name, len(make(SNAPSHOT, [self.snapshot])), len(make(HISTOGRAM, [self.histogram])))
+            for name, make in FORMATS.items()
+        )
+
+
+def answers(load: Load) -> Answers:
+    """Of windows of all groups together, alone; and of as many groups as there are, up to some, together."""
+    rng, collection = np.random.default_rng(SEED), load.collection
+
+    def window(group: str | None) -> tuple[Key, Pane, Tallies]:
+        reports = round(load.window_reports(of_group=group is not None))
+        key = Key(collection.name, group, START, START + load.windows.size)
+        return key, Pane(), tally_of(collection, reports, rng)
+
+    whole = window(None)
+    some = [whole, *(window(group) for group in collection.groups[: TOGETHER - 1])]
+    solved: list[Snapshot] = []
+    alone = best(lambda: solved.extend(snapshots(collection, [whole])), 2)
+    together = best(lambda: snapshots(collection, some), 1) / len(some)
+    return Answers(alone, min(alone, together), solved[0], histogram(*whole))
+
+
+def estimate_seconds(collection: Collection, buckets: int, reports: int) -> float:
+    """Of one window alone, with so many buckets."""
+    finer = replace(collection, buckets=buckets)
+    key = Key(collection.name, None, START, START + collection.windows.size)
+    window = key, Pane(), tally_of(finer, reports, np.random.default_rng(SEED))
+    return best(lambda: snapshots(finer, [window]), 2)
+
+
+def merge(load: Load) -> float:
+    """A partial of the key that has all groups together, from its bytes into a sum."""
+    reports = max(load.batch, round(load.batch * load.uploads_in_partial(late=False, of_group=False)))
+    tallies = tally_of(load.collection, reports, np.random.default_rng(SEED))
+    encoded, total = encode(tallies), Tallies.merge([tallies])
+    return best(lambda: total.add(decode(encoded)), times=100)
+
+
+def pane(load: Load, snapshot: Snapshot, kept: Histogram) -> float:
+    """What is new in a pane added to the whole, and the answer written."""
+    tallies = Tallies(dict(kept.tallies))
+    key = json.dumps([load.collection.name, None, START, START + load.windows.size])
+    total, whole = State(encode(tallies)), WholeTruth(0)
+    new = encode(tallies)
+
+    def add() -> None:
+        state = _Decoded(total)
+        for _ in whole.process((key, (0, "early", decode(new))), state, Timer()):
+            pass
+
+    with tempfile.TemporaryDirectory() as folder:
+        write = WritePanes(folder, "avro")
+
+        def put() -> None:
+            for _ in write.process((snapshot, kept)):
+                pass
+
+        put()
+        return best(add, times=20) + best(put, times=5)
+
+
+def piece(load: Load) -> float:
+    """A block of a source's call in its shard, which knows many ids already."""
+    rng, plan = np.random.default_rng(SEED), Plan.of([load.collection])
+    count = max(1, round(load.ids_in_piece))
+    blocks: list[bytes] = []
+    while len(blocks) < 100:
+        blocks += [block for shard, block in _pieces(load, count * SHARDS, rng) if shard == 0]
+    readings = []
+    for _ in range(3):
+        counting, mark, ids = CountOnce(plan), State(b""), Bag()
+        counting.start_bundle()
+        [before] = [block for shard, block in _pieces(replace(load, batch=1), IDS_BEFORE * 2, rng, 2) if shard == 0]
+        for _ in counting.process((0, before), mark, ids, Timer()):
+            pass
+        todo = iter(blocks[:100])
+
+        def one(counting: Any = counting, mark: Any = mark, ids: Any = ids, todo: Any = todo) -> None:
+            for _ in counting.process((0, next(todo)), mark, ids, Timer()):
+                pass
+
+        readings.append(best(one, repeats=1, times=100))
+    return min(readings)
+
+
+def _pieces(load: Load, count: int, rng: np.random.Generator, shards: int = SHARDS) -> list[tuple[int, bytes]]:
+    return list(pieces(uploads_of(load, count, rng), START, shards))
+
+
+# What stands for an engine's state, while only our own code is measured ----------------------------------------------
+
+
+class State:
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+
+    def read(self) -> bytes:
+        return self.value
+
+    def write(self, value: bytes) -> None:
+        self.value = value
+
+
+class _Decoded:
+    """Tallies that are bytes in the state."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def read(self) -> Tallies:
+        return decode(self.state.read())
+
+    def write(self, value: Tallies) -> None:
+        encode(value)
+
+
+class Bag:
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+
+    def add(self, chunk: bytes) -> None:
+        self.chunks.append(chunk)
+
+    def read(self) -> list[bytes]:
+        return self.chunks
+
+
+class Timer:
+    def set(self, when: Any) -> None:
+        pass

@@ -1,0 +1,141 @@
+"""What a source's calls cost: the product's Kafka source and tally, in a process of their own, over a stored backlog.
+
+librdkafka brings a broker that lives inside a producer: it speaks Kafka's protocol on loopback, keeps a few megabytes
+and needs no Java. It runs here, the reader in a child, so that the child's processor time is the reader's alone.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deploy.local.flink import ONE_THREAD
+from deploy.local.tools import ROOT
+from deploy.sizing.load import Load
+from deploy.sizing.sizes import SEED, message_bytes, messages_of
+from pipelines.console import UsageError
+from schemas.messages import LARGEST_MESSAGE
+from transforms.emit import ParseAndTally
+from transforms.parse import Parser
+from transforms.plan import Plan
+from transforms.sources.kafka import ReadPolls, Tracker
+from transforms.sources.poll import UNKNOWN
+
+BACKLOG_BYTES = 4_000_000
+"""The broker inside a producer keeps five megabytes of a partition."""
+BACKLOG_MESSAGES = 60_000
+READS, RESTS = 3, 3
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class SourceCosts:
+    """Seconds of one core."""
+
+    call: float
+    """Of a call that finds nothing."""
+    messages: tuple[float, ...]
+    """Of one message, read, decoded, checked and tallied, or made ready for its shard of ids; of each load."""
+
+
+def measure(loads: Sequence[Load]) -> SourceCosts:
+    """The least of several readings, for each load."""
+    try:
+        from confluent_kafka import Producer
+    except ImportError:
+        raise UsageError("confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
+    many = {"batch.num.messages": 10_000, "linger.ms": 50, "message.max.bytes": 2 * LARGEST_MESSAGE}
+    # The level keeps it from telling that its broker is of its own making.
+    broker = Producer({"test.mock.num.brokers": 1, "log_level": 4, **many})
+    address = ",".join(f"{one.host}:{one.port}" for one in broker.list_topics(timeout=10).brokers.values())
+    now, backlogs = time.time_ns() // 1_000_000, []
+    for number, load in enumerate(loads):
+        count = max(1, min(BACKLOG_MESSAGES, int(BACKLOG_BYTES / message_bytes(load))))
+        for message in messages_of(load, count, np.random.default_rng(SEED), now):
+            broker.produce(f"backlog-{number}", message, partition=0)
+        if broker.flush(30):
+            raise RuntimeError("the broker inside librdkafka did not take its messages")
+        backlogs.append((f"backlog-{number}", load.collection, count))
+    child = subprocess.run(
+        [sys.executable, "-m", "deploy.sizing.source"],
+        input=pickle.dumps((address, backlogs)),
+        capture_output=True,
+        cwd=ROOT,
+        env={**os.environ, **ONE_THREAD},
+        timeout=PATIENCE,
+        check=False,
+    )
+    if child.returncode:
+        raise RuntimeError(f"the reader failed: {child.stderr.decode(errors='replace')[-2000:]}")
+    measured: SourceCosts = pickle.loads(child.stdout)
+    return measured
+
+
+class Reader:
+    """A partition's source and what tallies behind it, as a worker calls them."""
+
+    def __init__(self, address: str, topic: str, collection: Any) -> None:
+        self.source = ReadPolls({"bootstrap.servers": address, "group.id": "sizing"}, None, 0)
+        self.source.setup()
+        self.tally = ParseAndTally(Parser(Plan.of([collection])))
+        self.topic = topic
+
+    def call(self, position: Any) -> tuple[int, Any, float]:
+        """Messages read, the next position, and the processor time it took."""
+        from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+        from apache_beam.runners.sdf_utils import RestrictionTrackerView, ThreadsafeRestrictionTracker
+        from apache_beam.utils.timestamp import MIN_TIMESTAMP
+
+        tracker = Tracker(position)
+        view = RestrictionTrackerView(ThreadsafeRestrictionTracker(tracker))
+        started, read = time.process_time(), 0
+        self.tally.start_bundle()
+        element = self.topic, tuple((partition, offset) for partition, offset, _ in position)
+        for poll in self.source.process(element, view, ManualWatermarkEstimator(MIN_TIMESTAMP)):
+            read += len(poll.value.messages)
+            for _ in self.tally.process(poll.value):
+                pass
+        for _ in self.tally.finish_bundle():
+            pass
+        return read, tracker.position(), time.process_time() - started
+
+
+def _read(address: str, backlogs: Sequence[tuple[str, Any, int]]) -> SourceCosts:
+    calls: list[float] = []
+    messages = []
+    for topic, collection, count in backlogs:
+        reader, reads = Reader(address, topic, collection), []
+        for _ in range(READS):
+            position, read, seconds = ((0, 0, UNKNOWN),), 0, 0.0
+            deadline = time.monotonic() + PATIENCE / 4
+            while read < count:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{read} of {count} messages were read")
+                more, position, took = reader.call(position)
+                read, seconds = read + more, seconds + took
+            reads.append(seconds)
+        for _ in range(RESTS if not calls else 0):
+            calls.append(reader.call(position)[2])
+        reader.source.teardown()
+        messages.append(max(0.0, min(reads) - min(calls)) / count)
+    return SourceCosts(min(calls), tuple(messages))
+
+
+def main() -> None:
+    result = _read(*pickle.loads(sys.stdin.buffer.read()))
+    sys.stdout.buffer.write(pickle.dumps(result))
+
+
+if __name__ == "__main__":
+    # By its name, so that the answer is of the module's class and not of this script's.
+    from deploy.sizing import source
+
+    source.main()
