@@ -20,6 +20,8 @@ from transforms.emit import key_of
 from transforms.panes import PaneOfWindow, WholeTruth
 from transforms.result_coders import DeadLetterCoder, HistogramCoder, SnapshotCoder
 from transforms.seen_ids import SeenIds
+from transforms.sinks.board import Board
+from transforms.sinks.prometheus import KeepBoard
 from transforms.sources.kafka import Partitions
 from transforms.sources.unbounded import Watermarks
 from transforms.sources.watched import Directory
@@ -47,6 +49,7 @@ SNAPSHOT = Snapshot(
 )  # fmt: skip
 HISTOGRAM = Histogram(KEY, PANE, {FIRST: (6, np.array([0, 1, 2, 3, 0]))})
 LETTER = DeadLetter("too_old", 3, "by a day", "reports[0]", 17, 1_767_225_600_123, b"\xc3\x01payload")
+BOARD = Board.merge([Board.of_snapshot(SNAPSHOT), Board.of_letter(LETTER)])
 
 VALUES = {
     **{f"accumulator, {name}": (CombineTallies().get_accumulator_coder(), value) for name, value in TALLIES.items()},
@@ -65,6 +68,7 @@ VALUES = {
     ),
     "watermark of a source that has read nothing": (Watermarks().estimator_state_coder(), MIN_TIMESTAMP),
     "watermark of a source": (Watermarks().estimator_state_coder(), Timestamp(micros=1_767_225_600_000_000)),
+    "board for Prometheus": (KeepBoard.BOARD.coder, BOARD),
     "a letter": (DeadLetterCoder(), LETTER),
     "a histogram": (HistogramCoder(), HISTOGRAM),
     "a snapshot": (SnapshotCoder(), SNAPSHOT),
@@ -108,5 +112,5 @@ def test_ids_of_version_1_are_known():
 def test_state_is_found_again_by_names_that_tell_the_windows():
     """The names of steps, of states and of timers are what an engine finds state by."""
     assert str(Windows()) == "windows of 1h every 1h, delay 2m, age 1d, early 1m"
-    named = [WholeTruth.TOTAL, WholeTruth.EXPIRE, CountOnce.MARK, CountOnce.IDS, CountOnce.FORGET]
-    assert [spec.name for spec in named] == ["total", "ts-expire", "mark", "ids", "ts-forget"]
+    named = [WholeTruth.TOTAL, WholeTruth.EXPIRE, CountOnce.MARK, CountOnce.IDS, CountOnce.FORGET, KeepBoard.BOARD]
+    assert [spec.name for spec in named] == ["total", "ts-expire", "mark", "ids", "ts-forget", "board"]
