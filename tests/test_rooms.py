@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,25 @@ def test_the_mathematics_imports_numpy_and_scipy_only():
 def test_importing_hushgram_loads_neither_beam_nor_avro_nor_yaml():
     code = "import hushgram, sys; print([m for m in ('apache_beam', 'fastavro', 'polars', 'yaml') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+SHIPPED = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+
+def test_every_package_is_shipped():
+    """What is not named would be found here, where the tests run, and missing on every worker."""
+    rooms = [ROOT / room for room in ROOMS if room != "deploy"]
+    packages = {path.parent.relative_to(ROOT) for room in rooms for path in room.rglob("*.py")}
+    assert {".".join(package.parts) for package in packages} == set(SHIPPED["packages"])
+
+
+def test_every_file_beside_the_code_is_shipped():
+    shipped = {
+        path
+        for package, patterns in SHIPPED["package-data"].items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    tracked = subprocess.run(["git", "ls-files", *ROOMS[:-1]], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = {ROOT / line for line in tracked.stdout.splitlines() if not line.endswith(".py")}
+    assert found <= shipped, f"not in package-data: {found - shipped}"
