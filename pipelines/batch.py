@@ -125,9 +125,7 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
     counters = counted(result)
     summarise(counters, time.monotonic() - started)
     for sink in job.sinks:
-        no_better = counters.get(f"{sink.name}: no better", 0)
-        known = f", of which {no_better:,} were no better than what is there" if no_better else ""
-        say(f"{counters.get(sink.name, 0):,} snapshots to {sink.name}{known}")
+        say(sinks.closing_line(sink.name, counters.get(sink.name, 0), counters.get(f"{sink.name}: no better", 0)))
     say(f"results in {job.output}, as of {datetime.fromtimestamp(job.as_of / 1000, UTC):%Y-%m-%d %H:%M} UTC")
     return 0
 

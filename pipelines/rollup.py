@@ -12,7 +12,7 @@ from hushgram import Collection, CollectionError
 from hushgram.windows import parse_duration
 from pipelines.console import UsageError, check_generation, collections_in, say
 from pipelines.results import read_results
-from pipelines.sinks import writable_at_once
+from pipelines.sinks import closing_line, writable_at_once
 from schemas.definitions import HISTOGRAM, SNAPSHOT, Definition
 from schemas.records import Histogram, Key, Pane, Snapshot
 from transforms.estimate import SHARES, histogram, snapshots
@@ -65,8 +65,7 @@ def execute(options: argparse.Namespace) -> int:
             answers += _write(options.output, options.format, collection, windows, shares)
     for database in databases:
         assert database.write is not None
-        database.write(answers)
-        say(f"{len(answers):,} snapshots to {database.name}")
+        say(closing_line(database.name, len(answers), len(answers) - database.write(answers)))
     say(f"merged {len(kept):,} histograms into {len(merged):,}, in {options.output}")
     return 0
 

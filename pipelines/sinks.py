@@ -55,9 +55,9 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
 
 def sinks_of(given: Sequence[str], run: Run) -> tuple[Sink, ...]:
     """The sinks, each checked before any worker starts: first all that they are told, then the servers behind them."""
+    parsed = [_parse(text, run) for text in given]
     if len(set(given)) < len(given):
         raise UsageError("--sink: given twice: " + next(name for name in given if given.count(name) > 1))
-    parsed = [_parse(text, run) for text in given]
     return tuple(check() for check in parsed)
 
 
@@ -74,6 +74,16 @@ def write_to(sinks: Sequence[Sink], results: Aggregated) -> None:
     for index, sink in enumerate(sinks):
         scheme = sink.name.partition(":")[0]
         (results.answers, results.letters) | f"Sink {index}, {scheme}" >> sink.transform
+
+
+def closing_line(name: str, sent: int, no_better: int) -> str:
+    """What a sink was sent.
+
+    >>> closing_line("kafka:snapshots", 1200, 0)
+    '1,200 snapshots to kafka:snapshots'
+    """
+    known = f", of which {no_better:,} were no better than what is there" if no_better else ""
+    return f"{sent:,} snapshots to {name}{known}"
 
 
 def _told(text: str) -> str:
@@ -129,7 +139,7 @@ def _postgresql(text: str, target: str, run: Run) -> Check:
     elsewhere = "put it into PGPASSWORD, or into a file that PGPASSFILE or ?service=… names"
     try:
         options = Conninfo.parse(text.encode()) if target.startswith("//") else None
-    except psycopg.Error:  # whose text may hold a piece of a password
+    except (psycopg.Error, UnicodeError):  # whose text may hold a piece of a password
         options = None
     if options is None:
         raise UsageError(f"--sink postgresql: no such address can be, allowed: {SCHEMES['postgresql'].form}")
@@ -154,7 +164,7 @@ def _postgresql(text: str, target: str, run: Run) -> Check:
 
 def _prometheus(text: str, path: str, run: Run) -> Check:
     file = Path(path).absolute()
-    if file.suffix != ".prom" or not file.stem or "://" in path:
+    if file.suffix != ".prom" or not file.stem or "://" in path or file.is_dir():
         why = "the node exporter collects no other names, from a directory of its machine"
         raise UsageError(f"--sink: got {text!r}, allowed: {SCHEMES['prometheus'].form}: {why}")
     if run.here and not os.access(file.parent, os.W_OK | os.X_OK):
@@ -188,5 +198,5 @@ SCHEMES = {
     "postgres": _POSTGRESQL,
     "bigquery": Scheme("bigquery:PROJECT.DATASET.TABLE", _bigquery),
     "prometheus": Scheme("prometheus:FILE.prom", _prometheus),
-    "kafka": Scheme("kafka:TOPIC", _kafka),
+    "kafka": Scheme("kafka:TOPIC (with --kafka)", _kafka),
 }

@@ -46,6 +46,8 @@ def arguments(tmp_path):
         (["prometheus:"], ["allowed: prometheus:FILE.prom"]),
         (["prometheus:results.txt"], ["got 'prometheus:results.txt', allowed: prometheus:FILE.prom", "node exporter"]),
         (["prometheus:.prom"], ["allowed: prometheus:FILE.prom"]),
+        (["prometheus:\udcff.txt"], ["allowed: prometheus:FILE.prom"]),
+        (["postgresql://\udcff/x"], ["allowed: postgresql://USER@HOST/DATABASE"]),
         (["prometheus:gs://bucket/results.prom"], ["allowed: prometheus:FILE.prom"]),
         (["prometheus:no/such/results.prom"], ["no directory", "no/such"]),
         (["kafka:out"], ["only with `hushgram stream --kafka`"]),
@@ -70,8 +72,9 @@ def test_a_wrong_sink_ends_at_once_with_a_line(arguments, capsys, tmp_path, name
         "postgresql://someone:tr0ub4dor%zz@localhost/results",
     ],
 )
-def test_a_password_in_an_address_is_refused_and_not_repeated(arguments, capsys, url):
-    assert command.main(["aggregate", *arguments["aggregate"], "--sink", url]) == 2
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_password_in_an_address_is_refused_and_not_repeated(arguments, capsys, url, times):
+    assert command.main(["aggregate", *arguments["aggregate"], *(["--sink", url] * times)]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "PGPASSWORD" in line or "allowed" in line
     assert "tr0ub4dor" not in line
