@@ -6,7 +6,6 @@ import argparse
 import logging
 import signal
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from typing import Any
 import apache_beam as beam
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.runner import PipelineState
 
 from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
@@ -31,8 +29,6 @@ from transforms.sources.pubsub import ReadPubSub
 from transforms.sources.watched import WatchReports
 
 EXAMPLE = "hushgram stream --collections collections.yaml --kafka localhost:9092 --topic reports --output results"
-
-POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", required=True, metavar="DIR", help="where snapshots, histograms and letters go")
     sinks.add_argument(parser)
     parser.add_argument("--format", choices=FORMATS, default="avro", help="of the results (default: avro)")
-    parser.add_argument("--detach", action="store_true", help="end when the job runs; it goes on where it runs")
     parser.add_argument("--generation", type=int, default=0, help="a corrected rerun takes a higher one")
 
 
@@ -143,14 +138,11 @@ def run(argv: Sequence[str]) -> int:
     add_arguments(parser)
     options, given = parser.parse_known_args(argv)
     engine, for_beam = for_stream(given)
-    if options.detach and not engine.outlives_command:
-        raise UsageError(f"--detach: not with {engine.name}, whose job ends with this command")
-    return execute(job_of(options, engine), engine, for_beam, options.detach)
+    return execute(job_of(options, engine), engine, for_beam)
 
 
-def execute(job: Job, engine: Engine, for_beam: Sequence[str], detach: bool = False) -> int:
-    """Until the job ends, or only until it runs. A signal ends it too, where this command is all that keeps it; a
-    cluster keeps its own."""
+def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
+    """Until the job ends. A signal ends it too, where this command is all that keeps it; a cluster keeps its own."""
     quieten()
     options = PipelineOptions(list(for_beam), save_main_session=False)
     pipeline = beam.Pipeline(options=options)
@@ -164,7 +156,7 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str], detach: bool = Fa
     places = ", ".join([job.output, *(sink.name for sink in job.sinks)])
     say(f"reading {job.source_name}, on {engine.name}; results go to {places}")
     try:
-        state = _wait_until_running(result) if detach else result.wait_until_finish()
+        state = result.wait_until_finish()
     except KeyboardInterrupt:
         if engine.outlives_command:
             say(f"the job goes on; {engine.name} is where it is stopped")
@@ -174,17 +166,8 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str], detach: bool = Fa
         return 0
     except RuntimeError as error:
         raise UsageError(f"the job ended: {error}") from None
-    say("the job runs" if state == PipelineState.RUNNING else f"the job ended: {state}")
+    say(f"the job ended: {state}")
     return 0
-
-
-def _wait_until_running(result: Any) -> str:
-    while result.state != PipelineState.RUNNING:
-        if PipelineState.is_terminal(result.state):
-            result.wait_until_finish()  # which tells why
-            break
-        time.sleep(POLL_SECONDS)
-    return str(result.state)
 
 
 def _cancel(result: Any) -> None:

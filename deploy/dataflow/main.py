@@ -18,11 +18,10 @@ COMMANDS = {"aggregate": batch, "stream": streaming}
 
 
 def options_of(name: str) -> dict[str, argparse.Action]:
-    """The options of a command that take a value, by the names of their parameters."""
+    """The options of a command by the names of their parameters."""
     parser = argparse.ArgumentParser(add_help=False)
     COMMANDS[name].add_arguments(parser)
-    options = (option for option in parser._actions if option.nargs != 0)
-    return {option.option_strings[0][2:].replace("-", "_"): option for option in options}
+    return {option.option_strings[0][2:].replace("-", "_"): option for option in parser._actions}
 
 
 def may_be_repeated(option: argparse.Action) -> bool:

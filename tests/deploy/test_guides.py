@@ -1,28 +1,20 @@
 """The guides' commands, run as they stand there: every block of a shell is run, or says that it is not run here."""
 
 import os
-import re
 import signal
-from pathlib import Path
 
 import pytest
+from deployments import GUIDES, ROOT, blocks
 
 from deploy.local.processes import Process, eventually, stop
 from deploy.local.tools import ToolMissingError, need
 
-ROOT = Path(__file__).parents[2]
-GUIDES = sorted((ROOT / "deploy").rglob("*.md"))
-BLOCK = re.compile(r"^```sh *(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MARKS = {"", "keep-running", "not-run-here"}
 READY = ("Ctrl-C stops everything", "results go to")
 """What commands say that go on until they are interrupted."""
 
 NOT_OURS = (".git", "build", ".pytest_tmp", ".pytest_cache")
 """What is in the project's folder and not of its files, or is written to."""
-
-
-def blocks(guide):
-    return BLOCK.findall(guide.read_text())
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -69,7 +69,6 @@ def test_what_would_cost_exactness_is_refused(collections, tmp_path, capsys, giv
         (["--kafka", "localhost:1"], "--topic: missing"),
         (["--watch", ".", "--generation", "-1"], "zero or more"),
         (["--pubsub", "projects/some-project/subscriptions/s"], "not with Prism"),
-        (["--watch", ".", "--detach"], "--detach: not with Prism"),
         (["--pubsub", "s", "--runner=DataflowRunner"], "got 's', allowed"),
         (["--kafka", "localhost:1", "--topic", "t", "--kafka-properties", "/no/such"], "cannot be read"),
     ],

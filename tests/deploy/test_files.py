@@ -1,0 +1,296 @@
+"""Files that cannot run here, held to what can be checked: published schemas, linters, and each other."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import resources
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from deployments import DEPLOY, DOCKERFILES, ROOT, compose, containers, images, manifests, of_kind, pods
+
+from deploy.local.tools import install, need, run, version
+
+BIN = Path(sys.executable).parent
+OPERATOR = DEPLOY / "flink" / "kubernetes" / "pom.xml"
+JOB_SERVER = DEPLOY / "flink" / "jobserver" / "pom.xml"
+PINNED = dict(
+    line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if re.match(r"[\w.-]+==", line)
+)
+OURS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def relative(path):
+    return str(path.relative_to(ROOT))
+
+
+# ---- Dockerfiles and scripts
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=relative)
+def test_dockerfiles_pass_hadolint(path):
+    done = subprocess.run([BIN / "hadolint", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_hadolint_would_object(tmp_path):
+    (tmp_path / "Dockerfile").write_text("FROM debian\nRUN apt-get install curl\n")
+    assert subprocess.run([BIN / "hadolint", tmp_path / "Dockerfile"], capture_output=True).returncode != 0
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=relative)
+def test_images_run_without_root_and_carry_no_secret(path):
+    lines = path.read_text().splitlines()
+    users = [line for line in lines if line.startswith("USER")]
+    # Dataflow's is the one exception, and says why.
+    assert users == (["USER 10001:10001"] if "dataflow" not in str(path) else [])
+    assert not [line for line in lines if re.match(r"\s*(ENV|ARG)?.*(PASSWORD|SECRET|TOKEN)", line)]
+    assert next(line for line in lines if line.startswith("ENTRYPOINT")).startswith("ENTRYPOINT [")
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=relative)
+def test_what_images_copy_is_there_and_is_sent_to_the_builder(path):
+    sent = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    for line in path.read_text().splitlines():
+        if line.startswith("COPY ") and "--from" not in line:
+            for source in line.split()[1:-1]:
+                assert (ROOT / source).exists(), line
+                assert source in sent, line
+
+
+def test_scripts_pass_shellcheck():
+    scripts = [*DEPLOY.rglob("*.sh"), ROOT / ".ci" / "run"]
+    done = subprocess.run([BIN / "shellcheck", *scripts], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+# ---- compose
+
+
+def test_the_compose_file_is_one():
+    vendored = resources.files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
+    jsonschema.validate(compose(), json.loads(vendored.read_text()))
+
+
+def test_services_have_no_rights_and_ports_are_open_here_alone():
+    for name, service in compose()["services"].items():
+        assert service["read_only"] or name == "kafka"
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["cap_drop"] == ["ALL"]
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+        assert service.get("user") != "root" or name == "folders"
+
+
+def test_services_and_volumes_that_are_named_exist():
+    services, volumes = compose()["services"], compose()["volumes"]
+    for service in services.values():
+        for other, wanted in service.get("depends_on", {}).items():
+            assert wanted["condition"] != "service_healthy" or "healthcheck" in services[other]
+        if "network_mode" in service:
+            assert service["network_mode"].removeprefix("service:") in services
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert (DEPLOY / source).is_dir() if source.startswith(".") else source in volumes
+
+
+# ---- Kubernetes
+
+
+@pytest.fixture(scope="module")
+def flink_schema():
+    """Of the operator's own resource, from its jar; closed, so that a name that it does not know is refused."""
+    need("java", "mvn")
+    jar = f"flink-kubernetes-operator-api-{version(OPERATOR, 'operator.version')}.jar"
+
+    def fetch(target):
+        run(["mvn", "--quiet", "--batch-mode", "-f", OPERATOR, "dependency:copy-dependencies", f"-Doutput={target}"])
+
+    folder = install(f"flink-operator-{version(OPERATOR, 'operator.version')}", fetch)
+    with zipfile.ZipFile(folder / jar) as opened:
+        definition = yaml.safe_load(opened.read("META-INF/fabric8/flinkdeployments.flink.apache.org-v1.yml"))
+    [served] = [each for each in definition["spec"]["versions"] if each["name"] == "v1beta1"]
+    return closed(served["schema"]["openAPIV3Schema"])
+
+
+def closed(schema):
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(part) for key, part in schema.items()}
+    if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        made.setdefault("additionalProperties", False)
+    if made.pop("x-kubernetes-int-or-string", False):
+        made.pop("type", None)
+        made["type"] = ["integer", "string"]
+    return made
+
+
+def test_the_cluster_is_what_the_operator_knows(flink_schema):
+    [flink] = of_kind("FlinkDeployment")
+    of_all = {"apiVersion": {}, "kind": {}, "metadata": {}}
+    known = {**flink_schema, "properties": {**flink_schema["properties"], **of_all}}
+    jsonschema.validate(flink, known)
+    wrong = {**flink, "spec": {**flink["spec"], "taskManagers": {}}}
+    with pytest.raises(jsonschema.ValidationError, match="taskManagers"):
+        jsonschema.validate(wrong, known)
+
+
+@pytest.mark.parametrize("each", manifests(), ids=lambda each: f"{each['kind']} {each['metadata']['name']}")
+def test_manifests_are_what_kubernetes_knows(each):
+    if each["kind"] == "FlinkDeployment":
+        for template in (each["spec"]["podTemplate"], each["spec"]["taskManager"]["podTemplate"]):
+            named = [{"image": "filled-in-by-the-operator", **part} for part in template["spec"]["containers"]]
+            each = {**template, "spec": {**template["spec"], "containers": named}}
+            kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+    else:
+        kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_everything_is_in_one_namespace_that_refuses_rights():
+    [namespace] = of_kind("Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    others = [each["metadata"].get("namespace") for each in manifests() if each["kind"] != "Namespace"]
+    assert set(others) == {namespace["metadata"]["name"]}
+
+
+@pytest.mark.parametrize("name", ["jobmanager", "taskmanager", "submit"])
+def test_containers_have_no_rights(name):
+    pod = pods()[name]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in containers(pod):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert any(mount["mountPath"] == "/tmp" for mount in container["volumeMounts"])
+        if container["name"] != "flink-main-container":  # whose resources the operator sets
+            assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+            assert "memory" in container["resources"]["limits"]
+        assert all("value" not in variable for variable in container.get("env", [])), "secrets come from secrets"
+
+
+@pytest.mark.parametrize("name", ["jobmanager", "taskmanager", "submit"])
+def test_what_pods_mount_is_there(name):
+    pod = pods()[name]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    for container in containers(pod):
+        assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes)
+    claims = {claim["metadata"]["name"] for claim in of_kind("PersistentVolumeClaim")}
+    generated = yaml.safe_load((OPERATOR.parent / "kustomization.yaml").read_text())["configMapGenerator"]
+    maps = {each["name"]: each["files"] for each in generated}
+    guide = (DEPLOY / "flink" / "README.md").read_text()
+    for volume in volumes.values():
+        if "persistentVolumeClaim" in volume:
+            assert volume["persistentVolumeClaim"]["claimName"] in claims
+        if "configMap" in volume:
+            assert all((OPERATOR.parent / file).is_file() for file in maps[volume["configMap"]["name"]])
+        if "secret" in volume:
+            assert f"create secret generic {volume['secret']['secretName']}" in guide
+
+
+def ports_of_flink():
+    [flink] = of_kind("FlinkDeployment")
+    settings = flink["spec"]["flinkConfiguration"]
+    names = ("jobmanager.rpc.port", "blob.server.port", "taskmanager.rpc.port", "taskmanager.data.port")
+    return {name: int(settings[name]) for name in names}
+
+
+def labels_of(name):
+    return {"app": "hushgram-submit"} if name == "submit" else {"app": "hushgram", "component": name}
+
+
+def rules(name, direction):
+    """The rules for one direction of all policies that select a pod."""
+    found = []
+    for policy in of_kind("NetworkPolicy"):
+        selected = policy["spec"]["podSelector"].get("matchLabels", {})
+        if selected.items() <= labels_of(name).items() and direction.capitalize() in policy["spec"]["policyTypes"]:
+            found += policy["spec"].get(direction, [])
+    return found
+
+
+def allowed(rule, side, peer, port):
+    peers = [part.get("podSelector", {"matchLabels": {"never": ""}})["matchLabels"] for part in rule.get(side, [])]
+    right_peer = side not in rule or any(wanted.items() <= labels_of(peer).items() for wanted in peers)
+    return right_peer and any(each["port"] == port for each in rule["ports"])
+
+
+def test_who_has_to_talk_may():
+    ports = ports_of_flink()
+    talks = [
+        *(("taskmanager", "jobmanager", ports[name]) for name in ("jobmanager.rpc.port", "blob.server.port")),
+        ("jobmanager", "taskmanager", ports["taskmanager.rpc.port"]),
+        ("taskmanager", "taskmanager", ports["taskmanager.data.port"]),
+        ("submit", "jobmanager", 8081),
+    ]
+    for source, target, port in talks:
+        assert any(allowed(rule, "to", target, port) for rule in rules(source, "egress")), (source, target, port)
+        assert any(allowed(rule, "from", source, port) for rule in rules(target, "ingress")), (source, target, port)
+
+
+def test_who_need_not_talk_may_not():
+    for source, target, port in [("submit", "taskmanager", 50000), ("jobmanager", "submit", 8099)]:
+        assert not any(allowed(rule, "to", target, port) for rule in rules(source, "egress"))
+        assert not any(allowed(rule, "from", source, port) for rule in rules(target, "ingress"))
+    everyone = [policy for policy in of_kind("NetworkPolicy") if not policy["spec"]["podSelector"]]
+    assert any(not policy["spec"].get("ingress") and not policy["spec"].get("egress") for policy in everyone)
+
+
+# ---- versions
+
+
+def sources():
+    """Of each image, where its tag comes from."""
+    flink, python = version(JOB_SERVER, "flink.version"), f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert flink.startswith(version(JOB_SERVER, "flink.line") + ".")
+    return {
+        f"apache/beam_python{python}_sdk": PINNED["apache-beam"],
+        "apache/kafka": version(DEPLOY / "local" / "kafka" / "pom.xml", "kafka.version"),
+        "flink": f"{flink}-java17",
+        "hushgram": OURS,
+        "hushgram-jobserver": OURS,
+        # Tools and bases of images, which are nobody's metadata.
+        "maven": "3.9-eclipse-temurin-17",
+        "eclipse-temurin": "17-jre",
+        "gcr.io/dataflow-templates-base/python311-template-launcher-base": "${LAUNCHER}",
+    }
+
+
+def test_images_have_the_versions_of_their_one_source():
+    found = list(images())
+    assert len(found) > 10
+    for path, image in found:
+        name, _, tag = image.rpartition(":")
+        assert sources().get(name) == tag, f"{relative(path)}: {image}"
+
+
+def test_labels_and_the_cluster_have_them_too():
+    for path in DOCKERFILES:
+        assert f'org.opencontainers.image.version="{OURS}"' in path.read_text()
+    [flink] = of_kind("FlinkDeployment")
+    assert flink["spec"]["flinkVersion"] == "v" + version(JOB_SERVER, "flink.line").replace(".", "_")
+
+
+def test_guides_name_no_other_versions():
+    known = {"hushgram": OURS, "hushgram-jobserver": OURS, "stream": OURS, **sources()}
+    known |= {f"apache/beam_flink{version(JOB_SERVER, 'flink.line')}_job_server": version(JOB_SERVER, "beam.version")}
+    for guide in [*DEPLOY.rglob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md", *DOCKERFILES]:
+        for name, tag in re.findall(r"([\w./-]+):v?(\d+\.\d+[\w.-]*)", guide.read_text()):
+            named = known.get(name) or known.get(name.rpartition("/")[2])
+            assert named == tag.rstrip("."), f"{relative(guide)}: {name}:{tag}"
+
+
+def test_the_environment_is_the_pinned_one():
+    from importlib import metadata
+
+    assert metadata.version("apache-beam") == PINNED["apache-beam"]
+    assert metadata.version("hushgram") == OURS
