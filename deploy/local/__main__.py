@@ -9,11 +9,12 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import fields
 from pathlib import Path
 
 from deploy.local.beam import boot, prism
 from deploy.local.broker import Broker, kafka
-from deploy.local.flink import Cluster, flink, job_server
+from deploy.local.flink import Cluster, Ports, flink, job_server
 from deploy.local.processes import ProcessError, Service
 from deploy.local.tools import InstallError, ToolMissingError, tools_folder
 
@@ -27,23 +28,39 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     for each in (install_, up_):
         each.add_argument("--tools", type=Path, default=tools_folder(), help="where programs are kept")
     up_.add_argument("--dir", type=Path, default=Path(".run"), help="for logs and data; both stay")
-    for part, what in {
-        "kafka": "Kafka clients connect to",
-        "flink": "Flink's pages and REST interface are on",
-        "job": "pipelines are submitted to",
-        "pool": "Python workers are asked for on",
-    }.items():
-        up_.add_argument(f"--{part}-port", type=int, default=0, metavar="PORT", help=f"what {what}; 0 is any free port")
+    up_.add_argument("--state", type=Path, metavar="DIR", help="for checkpoints and savepoints, if not below --dir")
+    ports = {"kafka": "Kafka clients connect to", "controller": "the broker's controller is on"}
+    for part, what in {**ports, **{port.name: port.metadata["what"] for port in fields(Ports)}}.items():
+        up_.add_argument(f"--{part}-port", type=int, default=0, metavar="PORT", help=f"the port that {what}; 0: any")
+    up_.add_argument(
+        "--task-manager-ports", type=int, default=0, metavar="PORT", help="first of three for each TaskManager; 0: any"
+    )
     up_.add_argument(
         "--topic", action="append", default=[], metavar="NAME", help="a topic to create, of four partitions; repeatable"
     )
     up_.add_argument("--task-managers", type=int, default=2, metavar="N", help="how many Flink TaskManagers")
     up_.add_argument("--slots", type=int, default=2, metavar="N", help="how many subtasks each of them can run")
+    up_.add_argument("--high-availability", action="store_true", help="jobs outlive the JobManager: with a ZooKeeper")
+    up_.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="a setting of Flink's; repeatable",
+    )
     up_.add_argument("--log-level", default="INFO", help="of the Python workers")
     either = up_.add_mutually_exclusive_group()
     either.add_argument("--no-flink", action="store_true", help="Kafka only")
     either.add_argument("--no-kafka", action="store_true", help="Flink only")
     return parser.parse_args(argv)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed: such as state.backend.type=rocksdb")
+    return name, value
 
 
 def install(options: argparse.Namespace) -> None:
@@ -56,7 +73,12 @@ def up(options: argparse.Namespace) -> None:
     with ExitStack() as stack:
         services: list[Service] = []
         if not options.no_kafka:
-            broker = Broker(options.dir / "kafka", port=options.kafka_port, tools=options.tools)
+            broker = Broker(
+                options.dir / "kafka",
+                port=options.kafka_port,
+                controller_port=options.controller_port,
+                tools=options.tools,
+            )
             services.append(stack.enter_context(broker))
             for topic in options.topic:
                 if not broker.has_topic(topic):
@@ -67,9 +89,11 @@ def up(options: argparse.Namespace) -> None:
                 options.dir / "flink",
                 task_managers=options.task_managers,
                 slots=options.slots,
-                flink_port=options.flink_port,
-                job_port=options.job_port,
-                pool_port=options.pool_port,
+                ports=Ports(**{port.name: getattr(options, f"{port.name}_port") for port in fields(Ports)}),
+                task_manager_ports=options.task_manager_ports,
+                high_availability=options.high_availability,
+                state=options.state,
+                settings=dict(options.set),
                 log_level=options.log_level,
                 tools=options.tools,
             )

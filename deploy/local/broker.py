@@ -70,13 +70,14 @@ class Broker(Service):
         directory: Path,
         *,
         port: int = 0,
+        controller_port: int = 0,
         properties: Mapping[str, object] | None = None,
         client: Mapping[str, Any] | None = None,
         heap: str = "512m",
         tools: Path | None = None,
     ) -> None:
         super().__init__(directory)
-        self.address, self._controller = f"{HOST}:{port or free_port()}", f"{HOST}:{free_port()}"
+        self.address, self._controller = (f"{HOST}:{given or free_port()}" for given in (port, controller_port))
         self._properties, self._client, self._heap, self._tools = properties or {}, client or {}, heap, tools
 
     def kill(self) -> None:

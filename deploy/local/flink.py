@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.local.jobs import Jobs
@@ -37,6 +38,9 @@ SETTINGS = {
     "execution.checkpointing.tolerable-failed-checkpoints": 50,
 }
 
+METRICS_PORT = "metrics.internal.query-service.port"
+TASK_MANAGER_PORTS = "taskmanager.rpc.port", "taskmanager.data.port", METRICS_PORT
+
 # There is a worker for each slot: with more threads than cores they only wait for each other.
 ONE_THREAD = dict.fromkeys(["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"], "1")
 
@@ -63,11 +67,36 @@ def job_server(folder: Path | None = None) -> Path:
     return install(name, build, folder) / "flink-job-server.jar"
 
 
+def port(what: str) -> int:
+    """A field of `Ports`; `what` is told in the help of the command."""
+    return field(default=0, metadata={"what": what})
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the parts of a cluster listen; 0 is any free port."""
+
+    flink: int = port("Flink's pages and REST interface are on")
+    rpc: int = port("TaskManagers find the JobManager on")
+    blob: int = port("TaskManagers fetch jars from the JobManager on")
+    metrics: int = port("the JobManager tells its metrics on")
+    job: int = port("pipelines are submitted to")
+    artifact: int = port("pipelines send their files to")
+    expansion: int = port("the job server expands Java's transforms on")
+    pool: int = port("Python workers are asked for on")
+    keeper: int = port("ZooKeeper is on, with --high-availability")
+
+    def chosen(self) -> Ports:
+        """The same, with a free port for every 0."""
+        return Ports(**{name: number or free_port() for name, number in vars(self).items()})
+
+
 class Cluster(Service, Jobs):
     """A JobManager, TaskManagers, a job server and a worker pool, all on loopback; logs and state are in `directory`.
 
     `settings` are added to Flink's. Each TaskManager has more slots than a job needs of it, so that the job still has
-    room when a TaskManager is gone.
+    room when a TaskManager is gone. `task_manager_ports` is the first of the ports of TaskManagers, three for each.
+    With `high_availability` there is a ZooKeeper too, from which a JobManager that is started anew learns of its jobs.
     """
 
     def __init__(
@@ -76,19 +105,22 @@ class Cluster(Service, Jobs):
         *,
         task_managers: int = 2,
         slots: int = 2,
-        flink_port: int = 0,
-        job_port: int = 0,
-        pool_port: int = 0,
+        ports: Ports | None = None,
+        task_manager_ports: int = 0,
+        high_availability: bool = False,
+        state: Path | None = None,
         settings: Mapping[str, object] | None = None,
         log_level: str = "INFO",
         tools: Path | None = None,
     ) -> None:
         Service.__init__(self, directory)
-        Jobs.__init__(self, f"{HOST}:{flink_port or free_port()}")
-        self.job_endpoint, self.pool = f"{HOST}:{job_port or free_port()}", f"{HOST}:{pool_port or free_port()}"
+        self.ports = (ports or Ports()).chosen()
+        Jobs.__init__(self, f"{HOST}:{self.ports.flink}")
+        self.job_endpoint, self.pool = f"{HOST}:{self.ports.job}", f"{HOST}:{self.ports.pool}"
         self.task_managers: list[Process] = []
         self._wanted, self._slots, self._settings = task_managers, slots, settings or {}
-        self._log_level, self._tools = log_level, tools
+        self._task_manager_ports, self._high_availability = task_manager_ports, high_availability
+        self._state, self._log_level, self._tools = (state or self.directory).absolute(), log_level, tools
         self._numbered = 0
 
     def options(self, parallelism: int | None = None) -> list[str]:
@@ -103,8 +135,21 @@ class Cluster(Service, Jobs):
 
     def workers(self) -> list[int]:
         """The process ids of the Python workers."""
-        pool = next(process for process in self.processes if process.name == "pool")
+        pool = self._named("pool")
         return [pid for pid in pool.members() if pid != pool.pid]
+
+    def kill_job_manager(self) -> None:
+        """kill -9 of the JobManager. Without `high_availability` its jobs are lost with it."""
+        process = self._named("jobmanager")
+        self.processes.remove(process)
+        process.kill()
+
+    def start_job_manager(self) -> None:
+        """Returns when the JobManager answers, and has heard of every TaskManager."""
+        manager = self._run_job_manager()
+        manager.wait(lambda: self.rest("/overview"))
+        for process in self.task_managers:
+            self._wait_for_task_manager(process)
 
     def kill_task_manager(self, index: int = 0) -> None:
         """kill -9 of a TaskManager; `index` is its place in `task_managers`. Its workers end by themselves."""
@@ -126,7 +171,10 @@ class Cluster(Service, Jobs):
         need("java")
         jar = job_server(self._tools)
         self._configure()
-        manager = self.run("jobmanager", self._script("jobmanager.sh"), self._environment)
+        if self._high_availability:
+            keeper = self.run("zookeeper", [*self._script("zookeeper.sh"), "1"], self._environment)
+            keeper.wait(lambda: listening(f"{HOST}:{self.ports.keeper}"))
+        manager = self._run_job_manager()
         for _ in range(self._wanted):
             self._run_task_manager()
         server = self._run_job_server(jar)
@@ -137,10 +185,20 @@ class Cluster(Service, Jobs):
         server.wait(lambda: listening(self.job_endpoint))
         pool.wait(lambda: listening(self.pool))
 
+    def _named(self, name: str) -> Process:
+        return next(process for process in self.processes if process.name == name)
+
+    def _run_job_manager(self) -> Process:
+        metrics = ["-D", f"{METRICS_PORT}={self.ports.metrics}"]
+        return self.run("jobmanager", [*self._script("jobmanager.sh"), *metrics], self._environment)
+
     def _run_task_manager(self) -> Process:
         self._numbered += 1
         name = f"taskmanager-{self._numbered}"
         command = [*self._script("taskmanager.sh"), f"-Dtaskmanager.resource-id={name}"]
+        if first := self._task_manager_ports:
+            for place, setting in enumerate(TASK_MANAGER_PORTS, first + len(TASK_MANAGER_PORTS) * (self._numbered - 1)):
+                command.append(f"-D{setting}={place}")
         self.task_managers.append(self.run(name, command, self._environment))
         return self.task_managers[-1]
 
@@ -149,22 +207,20 @@ class Cluster(Service, Jobs):
         process.wait(lambda: process.name in [each["id"] for each in self.rest("/taskmanagers")["taskmanagers"]])
 
     def _run_job_server(self, jar: Path) -> Process:
-        port = self.job_endpoint.rpartition(":")[2]
         flags = {
             "flink-master": self.address,
             "job-host": HOST,
-            "job-port": port,
-            "artifact-port": free_port(),
-            "expansion-port": free_port(),
+            "job-port": self.ports.job,
+            "artifact-port": self.ports.artifact,
+            "expansion-port": self.ports.expansion,
             "artifacts-dir": self.directory / "artifacts",
         }
         return self.run("jobserver", ["java", "-Xmx512m", "-jar", jar, *(f"--{k}={v}" for k, v in flags.items())])
 
     def _run_pool(self) -> Process:
-        port = self.pool.rpartition(":")[2]
         # The project's modules are importable by workers from wherever the cluster was started.
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        command = [sys.executable, "-m", "deploy.local.pool", port, "--log-level", self._log_level]
+        command = [sys.executable, "-m", "deploy.local.pool", str(self.ports.pool), "--log-level", self._log_level]
         return self.run("pool", command, {**ONE_THREAD, "PYTHONPATH": path})
 
     def _script(self, name: str) -> list[str | Path]:
@@ -186,13 +242,27 @@ class Cluster(Service, Jobs):
         settings = {
             **SETTINGS,
             "env.java.opts.all": opens[1] if opens else "",
-            "jobmanager.rpc.port": free_port(),
-            "rest.port": self.address.rpartition(":")[2],
+            "jobmanager.rpc.port": self.ports.rpc,
+            "blob.server.port": self.ports.blob,
+            "rest.port": self.ports.flink,
             "taskmanager.numberOfTaskSlots": self._slots,
             "io.tmp.dirs": self.directory / "tmp",
             "web.tmpdir": self.directory / "tmp",
-            "state.checkpoints.dir": (self.directory / "checkpoints").as_uri(),
-            "state.savepoints.dir": (self.directory / "savepoints").as_uri(),
+            "state.checkpoints.dir": (self._state / "checkpoints").as_uri(),
+            "state.savepoints.dir": (self._state / "savepoints").as_uri(),
+            **(self._keeper_settings() if self._high_availability else {}),
             **self._settings,
         }
         (conf / "config.yaml").write_text("".join(f"{name}: {value}\n" for name, value in settings.items()))
+
+    def _keeper_settings(self) -> dict[str, object]:
+        """What Flink must know of the ZooKeeper, whose own file this writes."""
+        own = {"clientPortAddress": HOST, "clientPort": self.ports.keeper, "dataDir": self.directory / "zookeeper"}
+        own |= {"tickTime": 500, "admin.enableServer": "false"}
+        (self.directory / "conf" / "zoo.cfg").write_text("".join(f"{name}={value}\n" for name, value in own.items()))
+        return {
+            "high-availability.type": "zookeeper",
+            "high-availability.jobmanager.port": self.ports.rpc,
+            "high-availability.zookeeper.quorum": f"{HOST}:{self.ports.keeper}",
+            "high-availability.storageDir": (self._state / "high-availability").as_uri(),
+        }
