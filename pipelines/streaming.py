@@ -19,6 +19,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
 from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
+from pipelines.names import NamedIds
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
 from transforms.plan import Plan
@@ -146,6 +147,7 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
     quieten()
     options = PipelineOptions(list(for_beam), save_main_session=False)
     pipeline = beam.Pipeline(options=options)
+    pipeline.component_id_map = NamedIds()
     build(pipeline, job)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)

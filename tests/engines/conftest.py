@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,13 @@ def postgres(server, monkeypatch):
     with server.connect() as connection:
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return server
+
+
+@pytest.fixture(scope="module")
+def sturdy_cluster(folder):
+    """State on disk, and jobs that outlive the JobManager."""
+    settings = {"state.backend.type": "rocksdb", "state.backend.incremental": "true"}
+    yield from _running(Cluster(folder / "sturdy", settings=settings, high_availability=True))
 
 
 @pytest.fixture(scope="session")
@@ -176,23 +184,30 @@ def start_stream(folder, name):
 
 
 @pytest.fixture
-def on_flink(cluster, topic, start_stream):
-    """Starts a stream on Flink; the job ends with the test."""
-    jobs = []
+def on_cluster(topic, start_stream):
+    """Starts a stream on a Flink cluster; the job ends with the test."""
+    started = []
 
-    def running(name):
-        return [job.id for job in cluster.jobs() if job.name == name and job.state == "RUNNING"]
+    def running(cluster, run):
+        run.process.check()
+        return [job.id for job in cluster.jobs() if job.name == run.output.name and job.state == "RUNNING"]
 
-    def start(*options, suffix=""):
+    def start(cluster, *options, suffix=""):
         run = start_stream(*topic.options, *cluster.options(), *options, suffix=suffix)
-        [job, *_] = eventually(f"job {run.output.name}", lambda: running(run.output.name))
-        jobs.append(job)
+        [job, *_] = eventually(f"job {run.output.name}", lambda: running(cluster, run))
+        started.append((cluster, job))
         return run, job
 
     yield start
-    for job in jobs:
+    for cluster, job in started:
         if any(each.id == job and each.state not in ENDED for each in cluster.jobs()):
             cluster.cancel(job)
+
+
+@pytest.fixture
+def on_flink(cluster, on_cluster):
+    """Starts a stream on the cluster that all tests share."""
+    return partial(on_cluster, cluster)
 
 
 @pytest.fixture

@@ -2,24 +2,28 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import fastavro
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from reports import avro_file, exact_tallies
+from reports import avro_file, batch_rows, exact_tallies, report_rows
 from streams import Stream, everything, read_topic, tallies_in
 
 from deploy.local.processes import eventually
 from pipelines import command
 from pipelines.results import read_results
-from schemas.definitions import REPORT
+from schemas.definitions import REPORT, REPORT_BATCH
 from schemas.messages import encode_message
 from schemas.records import Snapshot
 from transforms.tallies import Tallies, encode
 
+ROOT = Path(__file__).parents[2]
 SPAN = 10.0
 """Seconds over which a stream that meets a fault is sent."""
 
@@ -129,6 +133,28 @@ def test_counts_are_exact_whatever_is_killed(collections, topic, on_flink, clust
     assert cluster.dropped_late(job) == 0
 
 
+def test_state_on_disk_and_a_job_that_outlives_the_job_manager(collections, topic, on_cluster, sturdy_cluster, now):
+    """RocksDB, incremental checkpoints and ZooKeeper; first a TaskManager dies, then the JobManager."""
+    parts = [everything(collections, now, seed=100 * part + 3, count=60) for part in range(1, 5)]
+    whole = Stream()
+    for part in parts:
+        whole.add(part)
+    topic.send(parts[0].messages)
+    run, job = on_cluster(sturdy_cluster)
+    run.until_some()
+    topic.send(parts[1].messages)
+    sturdy_cluster.kill_task_manager()
+    sturdy_cluster.start_task_manager()
+    topic.send(parts[2].messages)
+    time.sleep(SPAN / 3)
+    sturdy_cluster.kill_job_manager()
+    topic.send(parts[3].messages)
+    sturdy_cluster.start_job_manager()
+    run.until_tallies(exact_tallies(list(collections.values()), whole.accepted))
+    assert [each.id for each in sturdy_cluster.jobs() if each.state == "RUNNING"] == [job]
+    assert sturdy_cluster.dropped_late(job) == 0
+
+
 def test_a_job_goes_on_from_its_savepoint(collections, topic, on_flink, cluster, now):
     first, second = (everything(collections, now, seed=seed, count=100) for seed in (900, 950))
     topic.send(first.messages)
@@ -142,6 +168,24 @@ def test_a_job_goes_on_from_its_savepoint(collections, topic, on_flink, cluster,
     resumed.until_tallies(exact_tallies(list(collections.values()), first.accepted))
     time.sleep(5)
     resumed.until_tallies(exact_tallies(list(collections.values()), first.accepted))
+
+
+def test_a_batch_job_on_flink_gives_what_it_gives_here(folder, collections, cluster, tmp_path):
+    rows = [row for collection in collections.values() for row in report_rows(collection, 2000, seed=5, ids=True)]
+    batches = batch_rows(collections["age"], report_rows(collections["age"], 700, seed=6))
+    (tmp_path / "one.avro").write_bytes(avro_file([*rows, *rows[:100], {**rows[0], "cell": 10**6}]))
+    (tmp_path / "two.avro").write_bytes(avro_file(batches, REPORT_BATCH) + b"damage")
+    arguments = ["--collections", folder / "collections.yaml", "--input", tmp_path / "*.avro", "--format=jsonl"]
+    arguments += ["--as-of", "2026-01-02T00:00Z", "--output"]
+    results = {}
+    for place, options in (("here", []), ("flink", cluster.options())):
+        command_line = [sys.executable, "-m", "pipelines.command", "aggregate", *arguments, tmp_path / place, *options]
+        done = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        told = [line for line in done.stdout.splitlines() if line.startswith(("read ", "and "))]
+        files = {path.relative_to(tmp_path / place): path.read_text() for path in (tmp_path / place).rglob("*.jsonl")}
+        results[place] = told, files
+    assert results["flink"] == results["here"]
 
 
 def _send_slowly(topic, parts):
