@@ -7,8 +7,10 @@ through `hushgram aggregate`. Groups and windows are cut to a few: each is estim
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +40,7 @@ from transforms.emit import IDENTIFIED, ParseAndTally
 from transforms.panes import window_fn
 from transforms.parse import Parser
 from transforms.plan import Plan
+from transforms.seen_ids import EXPIRY, ID_BYTES
 from transforms.sinks.panes import WritePanes
 from transforms.sources.poll import Poll
 from transforms.tallies import Tallies, encode
@@ -47,6 +50,7 @@ FEW_WINDOWS = 6
 SECONDS = 60
 CALLS_AT_MOST = 2000
 MESSAGES_AT_MOST = 200_000
+FEWEST_REPORTS, MOST_REPORTS = 10_000, 1_000_000
 PANES = Windows(size=60_000, every=60_000, max_delay=2_000, max_age=120_000, early=15_000)
 PANES_WINDOWS = 2
 PANES_UPLOADS = 3
@@ -106,30 +110,29 @@ class Counted:
 
 
 def calls(load: Load) -> list[Line]:
-    """Every call of every partition for some time: as many messages as come, a bundle for each."""
+    """Every call of every partition for some time, a bundle for each; as many messages as are due, in any of them."""
     seconds = min(SECONDS, CALLS_AT_MOST / load.calls, MESSAGES_AT_MOST / load.messages)
     number = max(1, round(seconds * load.calls))
+    span = number / load.calls
+    due = max(1, round(load.messages * span))
     rng, windows = np.random.default_rng(SEED + 1), window_fn(load.windows)
     partials = Counted(coder_of(tuple[str, Tallies], windows.get_window_coder()))
     shards = Counted(coder_of(tuple[int, bytes], GlobalWindows().get_window_coder()))
     reading, once = ParseAndTally(Parser(Plan.of([load.collection]))), Once(load)
-    messages = message_bytes = 0
+    message_bytes = 0
     total = Tallies()
 
     def emit(outputs: Sequence[Any]) -> None:
         for output in outputs:
             (key, tallied), when = output.value.value, output.value.timestamp
             partials.add((key, tallied), when, tuple(windows.assign(WindowFn.AssignContext(when))))
-            if "null" in key:
+            if json.loads(key)[1] is None:
                 total.add(tallied)
 
-    for call in range(number):
-        count = int(rng.poisson(load.uploads_in_call))
-        poll = _poll(load, count, rng)
-        messages, message_bytes = messages + count, message_bytes + sum(map(len, poll.messages))  # type: ignore[arg-type]
-        if not count:
-            continue
-        outputs = _bundle(reading, [poll])
+    for call, count in enumerate(rng.multinomial(due, np.full(number, 1 / number)).tolist()):
+        messages = _messages(load, count, rng)
+        message_bytes += sum(map(len, messages))
+        outputs = _bundle(reading, [Poll("t[0]", None, np.full(count, START), tuple(messages))] if count else [])
         for output in outputs:
             if output.tag == IDENTIFIED:
                 shards.add(output.value.value, output.value.timestamp, (GlobalWindow(),))
@@ -137,10 +140,10 @@ def calls(load: Load) -> list[Line]:
         emit([output for output in outputs if output.tag != IDENTIFIED])
         emit(once.until((call + 1) / load.calls))
     emit(once.until(float("inf")))
-    made, span = sizes(load), number / load.calls
+    made = sizes(load)
     lines = [
-        Line(f"messages of {span:.3g} s", load.messages * span, messages),
-        Line("bytes of messages", load.messages * span * made.message, message_bytes),
+        Line(f"reports of {span:.3g} s, tallied", due * load.batch, total.reports, exact=True),
+        Line("bytes of their messages", due * made.message, message_bytes),
         Line("partial tallies shuffled", load.all_partials * span, partials.elements),
         Line("their bytes", load.all_partials * span * made.partial, partials.bytes),
         Line("bytes of the tally of all", tally_bytes(load.collection, total.reports), len(encode(total))),
@@ -149,8 +152,8 @@ def calls(load: Load) -> list[Line]:
         lines += [
             Line("blocks of ids shuffled", load.pieces * span, shards.elements),
             Line("their bytes", load.pieces * span * made.piece, shards.bytes),
-            Line("ids kept", load.messages * span, once.kept),
-            Line("bytes of ids kept", load.messages * span * made.id_kept, once.kept_bytes),
+            Line("ids kept", due, once.kept, exact=True),
+            Line("bytes of ids kept", due * made.id_kept, once.kept_bytes),
         ]
     return lines
 
@@ -182,7 +185,7 @@ class Once:
 
     @property
     def kept(self) -> int:
-        return sum((len(chunk) - 8) // 16 for _, bag in self.states.values() for chunk in bag.chunks)
+        return sum((len(chunk) - EXPIRY.size) // ID_BYTES for _, bag in self.states.values() for chunk in bag.chunks)
 
 
 def _bundle(stage: Any, elements: Sequence[Any], apart: bool = False) -> list[Any]:
@@ -192,23 +195,19 @@ def _bundle(stage: Any, elements: Sequence[Any], apart: bool = False) -> list[An
     return outputs + list(stage.finish_bundle())
 
 
-def _poll(load: Load, count: int, rng: np.random.Generator) -> Poll:
-    """Messages that were just received; of each the event was just now, or, if it is late, some time ago."""
-    messages: list[bytes] = []
-    late = rng.random(count) < load.late
-    ages = rng.integers(0, max(1, load.windows.max_age - 1000), count)
-    if count - late.sum():
-        messages += messages_of(load, int(count - late.sum()), rng)
-    for age in ages[late].tolist():
-        messages += messages_of(load, 1, rng, START - age)
-    return Poll("t[0]", None, np.full(count, START), tuple(messages))
+def _messages(load: Load, count: int, rng: np.random.Generator) -> list[bytes]:
+    """Of each the event was just now, or, if it is late, some time ago."""
+    late = int(rng.binomial(count, load.late))
+    ages = rng.integers(0, max(1, load.windows.max_age - 1000), late)
+    on_time = messages_of(load, count - late, rng) if count > late else []
+    return on_time + [message for age in ages.tolist() for message in messages_of(load, 1, rng, START - age)]
 
 
 # Panes ---------------------------------------------------------------------------------------------------------------
 
 
 def panes(load: Load) -> list[Line]:
-    """The whole stream on a clock that is played: two partitions, called in turn, and windows of a minute."""
+    """The whole stream on a clock that is played: windows of a minute, and a call every two or three seconds."""
     played = replace(
         load,
         collection=replace(load.collection, windows=PANES, minimum_reports=0),
@@ -288,7 +287,7 @@ def files(load: Load, costs: Costs) -> list[Line]:
     """The reports of some windows, one by one, as files, through `hushgram aggregate`."""
     windows, collection = load.windows, load.collection
     span = min(DAY, FEW_WINDOWS * windows.every / 1000)
-    reports = round(min(load.reports_a_day * span / DAY, 5 * MESSAGES_AT_MOST))
+    reports = round(min(max(load.reports_a_day * span / DAY, FEWEST_REPORTS), MOST_REPORTS))
     rng = np.random.default_rng(SEED)
     times = START - START % windows.every + rng.integers(0, int(1000 * span), reports)
     devices = simulate_devices(collection, draw_for(collection, "beta(5,2)"), times, rng)
@@ -302,16 +301,17 @@ def files(load: Load, costs: Costs) -> list[Line]:
         with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
             batch.build(pipeline, job)
         seconds = time.process_time() - started
-        counters = {
-            counter.key.metric.name: counter.committed for counter in pipeline.result.metrics().query()["counters"]
-        }
+        counters: Counter[str] = Counter()
+        for counter in pipeline.result.metrics().query()["counters"]:
+            counters[counter.key.metric.name] += counter.committed
         written = sum(1 for kind in ("snapshots", "histograms") for _ in (output / kind).glob("*/*.avro"))
-    number = -(-int(1000 * span + windows.size) // windows.every) - 1
+    number = -(-int(1000 * span) // windows.every) - (-windows.size // windows.every) - 1
     predicted = reports * costs.message + number * load.keys * costs.estimate_together
-    return [
+    lines = [
         Line("reports read from files", reports, counters["read"], exact=True),
         Line("reports accepted", reports, counters["accepted"], exact=True),
         Line("windows estimated, of all keys", number * load.keys, counters["estimated"], exact=True),
         Line("files of results", 2 * number, written, exact=True),
-        Line("seconds of one core, with Beam's own", predicted, seconds),
     ]
+    # What a packed message costs does not tell what single reports do.
+    return [*lines, Line("seconds of one core, with Beam's own", predicted, seconds)] if load.batch == 1 else lines

@@ -16,12 +16,12 @@ import numpy as np
 
 from deploy.sizing import source
 from deploy.sizing.load import Load
-from deploy.sizing.sizes import SEED, START, tally_of, uploads_of
+from deploy.sizing.sizes import CELLS, SEED, START, tally_of, uploads_of
 from hushgram import Collection
 from schemas.definitions import HISTOGRAM, SNAPSHOT
 from schemas.records import Histogram, Key, Pane, Snapshot
 from transforms.count_once import CountOnce
-from transforms.deduplicate import SHARDS, pieces
+from transforms.deduplicate import pieces
 from transforms.estimate import histogram, snapshots
 from transforms.panes import WholeTruth
 from transforms.plan import Plan
@@ -40,6 +40,8 @@ class Costs:
     """Seconds of one core for one of each, and the bytes that nobody can tell beforehand."""
 
     call: float
+    held: float
+    """The same by the clock: so long a slot does nothing else."""
     message: float
     piece: float
     """A block of uploads, in its shard of ids: looked up, kept, and tallied."""
@@ -72,6 +74,7 @@ def measure(loads: Sequence[Load], say: Callable[[str], None] = lambda _: None) 
         measured.append(
             Costs(
                 call=read.call,
+                held=read.held,
                 message=by_kind[load.collection, load.batch, load.ids],
                 piece=piece(load) if load.ids else 0.0,
                 merge=merge(load),
@@ -147,14 +150,12 @@ def merge(load: Load) -> float:
 
 def pane(load: Load, snapshot: Snapshot, kept: Histogram) -> float:
     """What is new in a pane added to the whole, and the answer written."""
-    tallies = Tallies(dict(kept.tallies))
+    encoded = encode(Tallies(dict(kept.tallies)))
     key = json.dumps([load.collection.name, None, START, START + load.windows.size])
-    total, whole = State(encode(tallies)), WholeTruth(0)
-    new = encode(tallies)
+    whole, total = WholeTruth(0), Encoded(encoded)
 
     def add() -> None:
-        state = _Decoded(total)
-        for _ in whole.process((key, (0, "early", decode(new))), state, Timer()):
+        for _ in whole.process((key, (0, "early", decode(encoded))), total, Timer()):
             pass
 
     with tempfile.TemporaryDirectory() as folder:
@@ -169,31 +170,22 @@ def pane(load: Load, snapshot: Snapshot, kept: Histogram) -> float:
 
 
 def piece(load: Load) -> float:
-    """A block of a source's call in its shard, which knows many ids already."""
-    rng, plan = np.random.default_rng(SEED), Plan.of([load.collection])
+    """A block of uploads in a shard, which knows many ids already."""
+    rng, plan, readings = np.random.default_rng(SEED), Plan.of([load.collection]), []
+    [(_, before)] = pieces(uploads_of(replace(load, batch=1), IDS_BEFORE, rng), START, 1)
     count = max(1, round(load.ids_in_piece))
-    blocks: list[bytes] = []
-    while len(blocks) < 100:
-        blocks += [block for shard, block in _pieces(load, count * SHARDS, rng) if shard == 0]
-    readings = []
+    times = min(100, max(3, CELLS // (count * load.batch)))
+    blocks = [block for _ in range(times) for _, block in pieces(uploads_of(load, count, rng), START, 1)]
     for _ in range(3):
-        counting, mark, ids = CountOnce(plan), State(b""), Bag()
+        counting, state = CountOnce(plan), (State(b""), Bag(), Timer())
         counting.start_bundle()
-        [before] = [block for shard, block in _pieces(replace(load, batch=1), IDS_BEFORE * 2, rng, 2) if shard == 0]
-        for _ in counting.process((0, before), mark, ids, Timer()):
-            pass
-        todo = iter(blocks[:100])
-
-        def one(counting: Any = counting, mark: Any = mark, ids: Any = ids, todo: Any = todo) -> None:
-            for _ in counting.process((0, next(todo)), mark, ids, Timer()):
+        list(counting.process((0, before), *state))
+        started = time.process_time()
+        for block in blocks:
+            for _ in counting.process((0, block), *state):
                 pass
-
-        readings.append(best(one, repeats=1, times=100))
+        readings.append((time.process_time() - started) / len(blocks))
     return min(readings)
-
-
-def _pieces(load: Load, count: int, rng: np.random.Generator, shards: int = SHARDS) -> list[tuple[int, bytes]]:
-    return list(pieces(uploads_of(load, count, rng), START, shards))
 
 
 # What stands for an engine's state, while only our own code is measured ----------------------------------------------
@@ -210,14 +202,14 @@ class State:
         self.value = value
 
 
-class _Decoded:
-    """Tallies that are bytes in the state."""
+class Encoded:
+    """Tallies that are bytes in the state, and stay as they are."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
+    def __init__(self, encoded: bytes) -> None:
+        self.encoded = encoded
 
     def read(self) -> Tallies:
-        return decode(self.state.read())
+        return decode(self.encoded)
 
     def write(self, value: Tallies) -> None:
         encode(value)

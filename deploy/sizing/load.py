@@ -1,6 +1,7 @@
 """What comes in a day, and how it flows: numbers of messages, partial tallies, windows and panes. Nothing is measured.
 
-Uploads come independently of each other, so that their number in any time is Poisson; groups are equally large.
+Uploads come independently of each other, so that their number in any time is Poisson; groups are equally large, and
+calls of sources evenly spaced.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from hushgram import Collection, Windows
 from pipelines.engines import FLINK
 from transforms.count_once import GRAINS, LEAST_GRAIN
 from transforms.deduplicate import SHARDS
+from transforms.emit import MOST_CELLS
 from transforms.panes import allowed_lateness
 from transforms.sources.unbounded import REST_SECONDS
 
 DAY = 86_400.0
 CYCLE = REST_SECONDS - 1.0
 """Seconds between two calls of a partition that has caught up, at least: Flink's runner cuts the rest by up to one."""
+HELD = 0.5
+"""Seconds that a call holds its slot when its partition has caught up: the broker tells where the partition ends when
+the fetch under way is over, which waits for more as long (fetch.wait.max.ms of librdkafka; 500 unless it is set)."""
 BUNDLE = int(FLINK.defaults["max_bundle_time_mills"]) / 1000
 MANY = 100_000
 
@@ -79,17 +84,23 @@ class Load:
 
     @property
     def calls(self) -> float:
-        """Of sources, a second; each is a bundle."""
-        return self.partitions / self.cycle
+        """Of sources, a second; each is a bundle. In a slot there is one after the other."""
+        return min(self.partitions / self.cycle, self.slots / HELD)
 
     @property
     def uploads_in_call(self) -> float:
         return self.messages / self.calls
 
     @property
+    def sent_together(self) -> float:
+        """Uploads with an id that a source sends on at once: those of a call, unless they are many."""
+        return min(self.uploads_in_call, max(1.0, MOST_CELLS / self.batch))
+
+    @property
     def pieces(self) -> float:
-        """Blocks of uploads with an id, a second: each bundle has one for each shard that it has ids of."""
-        return self.calls * SHARDS * _some(self.uploads_in_call / SHARDS) if self.ids else 0.0
+        """Blocks of uploads with an id, a second: of what is sent at once, one for each shard that has some of it."""
+        at_once = self.messages / self.sent_together
+        return at_once * SHARDS * _some(self.sent_together / SHARDS) if self.ids else 0.0
 
     @property
     def ids_in_piece(self) -> float:
@@ -102,7 +113,7 @@ class Load:
 
     def partials(self, late: bool, of_group: bool) -> float:
         """Partial tallies a second: a bundle has one for each key and slice that it has uploads of."""
-        slices, keys = self._slices_and_keys(late, of_group)
+        slices, keys = self.late_slices if late else 1.0, self.groups if of_group else 1
         expected = self.uploads_in_call * (self.late if late else 1 - self.late)
         return slices * keys * self._bundles_with(expected / slices / keys) if keys else 0.0
 
@@ -110,15 +121,13 @@ class Load:
         share = self.late if late else 1 - self.late
         return share * self.messages / self.partials(late, of_group)
 
-    def _slices_and_keys(self, late: bool, of_group: bool) -> tuple[float, int]:
-        return self.late_slices if late else 1.0, self.groups if of_group else 1
-
     def _bundles_with(self, expected: float) -> float:
         """Bundles a second that have at least one upload, of those of which a source's call has so many."""
         if not self.ids:
             return self.calls * _some(expected)
-        # Ids are shared out over the slots, and there the pieces of several calls are one bundle.
-        return self.slots / BUNDLE * _some(BUNDLE * self.calls * _some(expected / self.slots))
+        # Ids are shared out over the slots, and there the pieces of the calls of some time are one bundle.
+        own, (calls, more) = expected / self.slots, divmod(BUNDLE * self.calls, 1)
+        return self.slots / BUNDLE * ((1 - more) * _some(calls * own) + more * _some((calls + 1) * own))
 
     @property
     def all_partials(self) -> float:
@@ -141,6 +150,10 @@ class Load:
         span = self.windows.size + self.windows.max_delay + allowed_lateness(self.windows)
         return math.ceil(span / self.windows.every)
 
+    def uploads_a_second(self, of_group: bool) -> float:
+        """Of a key, in the mean of the day."""
+        return self.messages_a_day / DAY / (self.groups if of_group else 1)
+
     def window_reports(self, of_group: bool) -> float:
         """In the busiest window of a key."""
         reports = self.batch * self.most_messages(self.windows.size / 1000)
@@ -156,28 +169,28 @@ class Load:
         if not self.pause:
             return 0.0
         open_for = (self.windows.size + self.windows.max_delay) / 1000
-        return panes_within(open_for, self.pause, self._gap((1 - self.late) * self._uploads_a_second(of_group)))
+        return panes_within(open_for, self.pause, self._gap((1 - self.late) * self.uploads_a_second(of_group)))
 
     def late_panes(self, of_group: bool) -> float:
         """Of a window of one key, after its on-time pane; the last may fire when nothing comes any more."""
         if not self.windows.max_age:
             return 0.0
         span = self.windows.max_age / 1000
-        uploads = self.late * self._uploads_a_second(of_group) * self.windows.size / 1000 / span
+        uploads = self.late * self.uploads_a_second(of_group) * self.windows.size / 1000 / span
         return panes_within(span + self.pause, self.pause, self._gap(uploads))
 
     def _gap(self, uploads: float) -> float:
         """Seconds until something new comes, of so many uploads a second: they come with the calls of sources."""
-        return 1 / (self.calls * _some(uploads / self.calls)) if uploads else math.inf
+        rate = self.calls * _some(uploads / self.calls)
+        return 1 / rate if rate else math.inf
 
     def panes(self, of_group: bool) -> float:
-        """Of a window of one key: early ones, the one on time, late ones."""
-        on_time = _some(self._uploads_a_second(of_group) * self.windows.size / 1000)
-        return self.early_panes(of_group) + on_time + self.late_panes(of_group)
+        """Of a window of one key: early ones, the one on time, late ones.
 
-    def _uploads_a_second(self, of_group: bool) -> float:
-        """Of a key, in the mean of the day: panes grow slower than uploads, so no day has more than its mean makes."""
-        return self.messages_a_day / DAY / (self.groups if of_group else 1)
+        As many as the mean of the day makes: they grow slower than uploads, so that busy and quiet hours make no more.
+        """
+        on_time = _some(self.uploads_a_second(of_group) * self.windows.size / 1000)
+        return self.early_panes(of_group) + on_time + self.late_panes(of_group)
 
     @property
     def panes_a_day(self) -> float:

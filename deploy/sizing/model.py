@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploy.sizing.costs import Costs
-from deploy.sizing.load import DAY, Load
+from deploy.sizing.load import DAY, HELD, Load
 from deploy.sizing.sizes import Sizes
 from deploy.sizing.spread import spread
 from transforms.deduplicate import SHARDS
@@ -110,16 +110,24 @@ def limits(load: Load, sizes: Sizes, costs: Costs, worker_memory: float) -> list
         Limit(
             "one partition",
             "messages/s",
-            (1 - costs.call / load.cycle) / costs.message,
+            1 / costs.message,
             load.messages / load.partitions,
             "more partitions; more reports in a message",
         ),
         Limit(
             f"the busiest of {load.slots} slots, which has {share:.1f} of {load.partitions} partitions",
             "messages/s",
-            (1 - share * costs.call / load.cycle) / costs.message,
+            1 / costs.message,
             share * load.messages / load.partitions,
             "more slots, and four to eight partitions for each",
+        ),
+        Limit(
+            "a round of calls in that slot, one after the other",
+            "s",
+            interval,
+            share * HELD,
+            "fewer partitions for a slot; a lower `fetch.wait.max.ms` in the Kafka properties; a longer `early`",
+            with_devices=False,
         ),
         Limit(
             "one key, all groups together: one worker merges its partials",

@@ -37,6 +37,8 @@ START = 1_767_225_600_000
 SEED = 1
 SAMPLE = 4096
 DRAWS = 16
+CELLS = 1 << 22
+"""Cells that are drawn to see the size of one thing, at most."""
 ALIGNED = 16
 """Python gives out memory in multiples of so many bytes."""
 PRODUCED_TOGETHER = 100
@@ -208,10 +210,11 @@ def _partial_bytes(load: Load, late: bool, of_group: bool) -> float:
 
 def piece_bytes(load: Load) -> float:
     """Of a block of uploads on its way to its shard of ids."""
-    rng, lengths = np.random.default_rng(SEED), []
+    rng, lengths = np.random.default_rng(SEED), list[int]()
     coder = coder_of(tuple[int, bytes], GlobalWindows().get_window_coder())
-    # Of calls that have an upload; a call's pieces share the numbers that their columns begin with.
-    for count in _at_least_one(load.uploads_in_call / -np.expm1(-load.uploads_in_call), DRAWS, rng):
+    # Of what is sent at once: its pieces share the numbers that their columns begin with.
+    mean = load.sent_together / -np.expm1(-load.sent_together)
+    for count in _at_least_one(mean, min(DRAWS, max(1, int(CELLS / mean / load.batch))), rng):
         made = pieces(uploads_of(load, count, rng), START)
         lengths += [len(coder.encode(WindowedValue(one, Timestamp(START // 1000), (GlobalWindow(),)))) for one in made]
     return float(np.mean(lengths))
@@ -222,7 +225,8 @@ def pane_bytes(load: Load) -> float:
     total = weight = 0.0
     coder = coder_of(PaneOfWindow, GlobalWindows().get_window_coder())
     for of_group in [False, True] if load.groups else [False]:
-        reports, keys = load.window_reports(of_group) / load.peak, load.groups if of_group else 1
+        reports = load.batch * load.uploads_a_second(of_group) * load.windows.size / 1000
+        keys = load.groups if of_group else 1
         on_time = load.panes(of_group) - load.late_panes(of_group)
         for panes, share, timing in (
             (on_time, 1 - load.late, "early"),

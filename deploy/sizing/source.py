@@ -42,6 +42,8 @@ class SourceCosts:
 
     call: float
     """Of a call that finds nothing."""
+    held: float
+    """By the clock, how long such a call takes."""
     messages: tuple[float, ...]
     """Of one message, read, decoded, checked and tallied, or made ready for its shard of ids; of each load."""
 
@@ -110,6 +112,7 @@ class Reader:
 
 def _read(address: str, backlogs: Sequence[tuple[str, Any, int]]) -> SourceCosts:
     calls: list[float] = []
+    held: list[float] = []
     messages = []
     for topic, collection, count in backlogs:
         reader, reads = Reader(address, topic, collection), []
@@ -123,10 +126,12 @@ def _read(address: str, backlogs: Sequence[tuple[str, Any, int]]) -> SourceCosts
                 read, seconds = read + more, seconds + took
             reads.append(seconds)
         for _ in range(RESTS if not calls else 0):
+            started = time.perf_counter()
             calls.append(reader.call(position)[2])
+            held.append(time.perf_counter() - started)
         reader.source.teardown()
         messages.append(max(0.0, min(reads) - min(calls)) / count)
-    return SourceCosts(min(calls), tuple(messages))
+    return SourceCosts(min(calls), min(held), tuple(messages))
 
 
 def main() -> None:

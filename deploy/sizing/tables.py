@@ -96,6 +96,7 @@ def costs_table(loads: Sequence[Load], costs: Sequence[Costs]) -> Table:
 
     shown: list[tuple[str, Callable[[Costs, Load], str]]] = [
         ("a source's call that finds nothing", lambda cost, _: micro(cost.call)),
+        ("the same by the clock", lambda cost, _: micro(cost.held)),
         ("a message: read, decoded, checked, tallied", lambda cost, _: micro(cost.message)),
         ("the same, for each report", lambda cost, load: micro(cost.message / load.batch)),
         ("ids of a call in one shard: looked up, kept, tallied", lambda cost, _: micro(cost.piece)),
@@ -113,8 +114,6 @@ def costs_table(loads: Sequence[Load], costs: Sequence[Costs]) -> Table:
 
 def bytes_table(loads: Sequence[Load], sizes: Sequence[Sizes]) -> Table:
     shown: list[tuple[str, Callable[[Sizes], str]]] = [
-        ("a message", lambda size: f"{size.message:,.1f}"),
-        ("its record in Kafka", lambda size: f"{size.record:,.1f}"),
         ("a partial tally, shuffled", lambda size: f"{size.partial:,.0f}"),
         ("ids of a call for one shard, shuffled", lambda size: f"{size.piece:,.0f}"),
         ("what is new in a pane, shuffled", lambda size: f"{size.pane:,.0f}"),
