@@ -175,7 +175,7 @@ def answer(question: Question) -> None:
     if question.check:
         from deploy.sizing import check
 
-        say(tables.written(check.table(loads[0], cost[0], _tell)))
+        say(tables.written(check.table(check.lines_of(loads[0], cost[0], _tell))))
 
 
 def _tell(what: str) -> None:

@@ -213,7 +213,7 @@ def panes_within(seconds: float, pause: float, gap: float) -> float:
     The k-th fires when k pauses and k gaps are over, and the sum of k exponential gaps is gamma distributed.
 
     >>> panes_within(61, 10, 0), round(panes_within(61, 10, 1), 2), panes_within(61, 10, math.inf)
-    (6.0, 5.15, 0.0)
+    (6.0, 4.99, 0.0)
     """
     if math.isinf(gap):
         return 0.0

@@ -172,8 +172,8 @@ def message_bytes(load: Load) -> float:
 def record_bytes(value: int, together: int = PRODUCED_TOGETHER) -> float:
     """Of a message as a record without key and headers, with its share of the batch's header.
 
-    >>> record_bytes(39), record_bytes(2034)
-    (46.97, 2044.97)
+    >>> record_bytes(39), record_bytes(2039)
+    (46.97, 2048.97)
     """
     total = BATCH_HEADER
     for offset in range(together):  # stamped within 64 ms: a difference of one byte
