@@ -16,6 +16,7 @@ COMMANDS = {
     "rollup": "merge kept histograms into longer windows, and estimate again",
     "check": "tell what of some report files would be accepted and refused",
     "show": "snapshots as a table in the terminal",
+    "view": "snapshots as a page for the browser, written as one file or shown live",
 }
 MODULES = {"aggregate": "batch", "stream": "streaming"}
 

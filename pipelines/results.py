@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import fastavro
 import pyarrow.parquet as pq
+from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.console import UsageError
@@ -15,12 +17,14 @@ from schemas.records import Histogram, Key, Snapshot
 
 Result = TypeVar("Result", Snapshot, Histogram)
 
+ENDINGS = (".avro", ".parquet", ".jsonl")
+
 
 def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
-    paths = result_files(directory, kind) or _files(directory)
+    paths = result_files(directory, kind) or _paths(directory)
     if not paths:
-        raise UsageError(f"{directory}: no {kind} there, as .avro or .parquet files below a folder for each collection")
+        raise UsageError(f"{directory}: no {kind} there, as {', '.join(ENDINGS)} files below a folder for each collection")
     try:
         return best(make(record) for path in paths for record in read_records(path))
     except (KeyError, TypeError, AttributeError) as error:
@@ -28,12 +32,17 @@ def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], 
 
 
 def result_files(directory: str, kind: str) -> list[str]:
-    return _files(FileSystems.join(directory, kind))
+    return _paths(FileSystems.join(directory, kind))
 
 
-def _files(directory: str) -> list[str]:
-    patterns = [FileSystems.join(directory, "*", f"*.{ending}") for ending in ("avro", "parquet")]
-    return sorted(found.path for match in FileSystems.match(patterns) for found in match.metadata_list)
+def _paths(directory: str) -> list[str]:
+    return [file.path for file in matching(FileSystems.join(directory, "*", "*"))]
+
+
+def matching(pattern: str) -> list[FileMetadata]:
+    """The files of results that a pattern finds, by name."""
+    found = [file for match in FileSystems.match([pattern]) for file in match.metadata_list]
+    return sorted((file for file in found if file.path.endswith(ENDINGS)), key=lambda file: file.path)
 
 
 def best(results: Iterable[Result]) -> list[Result]:
@@ -54,6 +63,8 @@ def read_records(path: str) -> list[Any]:
     try:
         if path.endswith(".parquet"):
             return pq.read_table(io.BytesIO(data)).to_pylist()
+        if path.endswith(".jsonl"):
+            return [json.loads(line) for line in data.splitlines()]
         return list(fastavro.reader(io.BytesIO(data)))
     except Exception as error:  # a foreign or damaged file may raise what its reader happens to raise
         raise UsageError(f"{path}: cannot be read: {error}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ import numpy as np
 from hushgram.arrays import FloatArray
 from pipelines.console import UsageError, say
 from pipelines.results import read_records, read_results, result_files
+from pipelines.words import notes, number, shown, span
 from schemas.records import Snapshot
 
 EXAMPLE = "hushgram show results"
@@ -48,8 +48,8 @@ def execute(options: argparse.Namespace) -> int:
         mine = [s for s in snapshots if s.key.collection == name and (options.groups or s.key.group is None)]
         say("")
         first = mine[0]
-        unit = _shown(first.unit) or "no unit"
-        say(f"{_shown(name)} ({unit}, {first.low:g} to {first.high:g}, {first.estimator})")
+        unit = shown(first.unit) or "no unit"
+        say(f"{shown(name)} ({unit}, {first.low:g} to {first.high:g}, {first.estimator})")
         for line in _table(mine, known):
             say(line)
     return 0
@@ -85,7 +85,7 @@ def pane_line(s: Snapshot) -> str:
     picture = "" if s.probabilities is None else f"  {bars(s.probabilities)}"
     told = f"{s.reports:>9,} reports  mean {number(s.mean)} ± {number((s.mean_high - s.mean_low) / 2, 2)}"
     said = "".join(f"  ({note})" for note in notes(s))
-    where = f"{_shown(s.key.collection)} {_shown(s.key.group or 'all')}"
+    where = f"{shown(s.key.collection)} {shown(s.key.group or 'all')}"
     return f"{start:%H:%M:%S}–{end:%H:%M:%S}  {s.pane.timing:7}  {where:24}  {told}{picture}{said}"
 
 
@@ -109,36 +109,10 @@ def _table(snapshots: Sequence[Snapshot], known: dict[Any, dict[str, Any]]) -> l
             spread += f" (true {known_quantiles['0.05']} … {known_quantiles['0.95']})"
         picture = "" if s.probabilities is None else bars(s.probabilities)
         said = "; ".join(notes(s))
-        rows.append([_span(s), _shown(key.group or "all"), f"{s.reports:,}", mean, median, spread, picture, said])
+        rows.append([span(key), shown(key.group or "all"), f"{s.reports:,}", mean, median, spread, picture, said])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
     return ["  " + "  ".join(row).rstrip() for row in padded]
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A number for people: some significant digits, no exponent where it is not needed.
-
-    >>> number(15112.3), number(0.1234567), number(14.3), number(1.2e12)
-    ('15,112', '0.1235', '14.30', '1.2e+12')
-    """
-    if value != 0 and not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.{digits}g}"
-    places = digits - 1 - (math.floor(math.log10(abs(value))) if value else 0)
-    return f"{value:,.{max(0, places)}f}"
-
-
-def notes(snapshot: Snapshot) -> list[str]:
-    """What a reader should know before trusting the numbers, in words."""
-    said = []
-    if snapshot.status == "too_few":
-        said.append("too few reports to trust")
-    if snapshot.status == "no_reports":
-        said.append("no reports")
-    if not snapshot.converged:
-        said.append("the estimate did not settle")
-    if snapshot.fit is not None and snapshot.fit < 0.001:
-        said.append("the reports do not fit the mechanism")
-    return said
 
 
 def bars(probabilities: FloatArray) -> str:
@@ -146,19 +120,6 @@ def bars(probabilities: FloatArray) -> str:
     bounds = np.linspace(0, probabilities.size, min(PICTURE_WIDTH, probabilities.size) + 1).round().astype(int)
     sums = np.maximum(np.add.reduceat(probabilities, bounds[:-1]) / np.diff(bounds), 0)
     return "".join(BARS[round(8 * height)] for height in sums / max(float(sums.max()), 1e-300))
-
-
-def _span(snapshot: Snapshot) -> str:
-    times = snapshot.key.window_start, snapshot.key.window_end
-    start, end = (datetime.fromtimestamp(t / 1000, UTC) for t in times)
-    clock = "%H:%M" if all(t % 60_000 == 0 for t in times) else "%H:%M:%S"
-    same_day = start.date() == end.date()
-    return f"{start:%Y-%m-%d {clock}} – {end:{clock if same_day else f'%m-%d {clock}'}}"
-
-
-def _shown(text: str) -> str:
-    """A name from outside: nothing in it may move the cursor."""
-    return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def _truth(path: str) -> dict[Any, dict[str, Any]]:

@@ -74,7 +74,7 @@ class Histogram:
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Histogram:
         tallies = {
-            tally["revision"].hex(): (tally["reports"], np.array(tally["counts"], dtype=np.int64))
+            _hex(tally["revision"]): (tally["reports"], np.array(tally["counts"], dtype=np.int64))
             for tally in record["tallies"]
         }
         return cls(_key_from_avro(record), _pane_from_avro(record), tallies)
@@ -157,7 +157,8 @@ class DeadLetter:
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> DeadLetter:
         own = {field.name: record[field.name] for field in fields(cls)}
-        return cls(**{**own, "received_at": _milliseconds(own["received_at"])})
+        payload = bytes.fromhex(_hex(own["payload"]))
+        return cls(**{**own, "received_at": _milliseconds(own["received_at"]), "payload": payload})
 
 
 def _own_fields(record: type) -> list[str]:
@@ -187,6 +188,11 @@ def _pane_to_avro(pane: Pane) -> dict[str, Any]:
 
 def _pane_from_avro(record: Mapping[str, Any]) -> Pane:
     return Pane(record["generation"], record["pane_index"], record["pane_timing"])
+
+
+def _hex(value: bytes | str) -> str:
+    """JSON has no bytes: in its lines they are hexadecimal already."""
+    return value if isinstance(value, str) else value.hex()
 
 
 def _milliseconds(value: Any) -> int:

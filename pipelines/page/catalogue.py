@@ -1,0 +1,166 @@
+"""What a directory holds, in order: collections, their windows and groups, of each the panes and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pipelines.words import NOTES, REASONS_IN_WORDS, shown, span, warnings
+from schemas.records import DeadLetter, Key, Snapshot
+
+Window = tuple[int, int]
+Chunk = tuple[str, str | None] | tuple[str, Window]
+"""What a page asks for at once: a collection and a group of it, or a collection and a window of it."""
+Value = TypeVar("Value")
+EXAMPLE_LENGTH = 160
+
+
+@dataclass(frozen=True)
+class Pane:
+    """A snapshot's numbers, and the file that has its distribution. `serial` tells newer from older reading."""
+
+    numbers: Snapshot
+    path: str
+    serial: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file that could not be used."""
+
+    file: str
+    what: str
+
+
+@dataclass
+class Refused:
+    """The dead letters of one reason."""
+
+    reports: int = 0
+    letters_of_unknown_number: int = 0
+    example: str = ""
+
+    def add(self, letter: DeadLetter) -> None:
+        if letter.reports is None:
+            self.letters_of_unknown_number += 1
+        else:
+            self.reports += letter.reports
+        where = letter.source if letter.position is None else f"{letter.source} at {letter.position}"
+        self.example = self.example or shown(f"{where}: {letter.detail}")[:EXAMPLE_LENGTH]
+
+    def merge(self, other: Refused) -> None:
+        self.reports += other.reports
+        self.letters_of_unknown_number += other.letters_of_unknown_number
+        self.example = self.example or other.example
+
+
+@dataclass
+class Shelf:
+    """One collection: by group and by window its panes, the best at last."""
+
+    name: str
+    panes: dict[str | None, dict[Window, list[Pane]]] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> list[str | None]:
+        """All together first."""
+        return sorted(self.panes, key=lambda group: (group is not None, group or ""))
+
+    @property
+    def windows(self) -> list[Window]:
+        return sorted({window for by_window in self.panes.values() for window in by_window})
+
+    def of_group(self, group: str | None) -> dict[Window, list[Pane]]:
+        return dict(sorted(self.panes.get(group, {}).items()))
+
+    def of_window(self, window: Window) -> dict[str | None, list[Pane]]:
+        return {group: self.panes[group][window] for group in self.groups if window in self.panes[group]}
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All of it, as of one reading. It is never changed: the next reading makes another."""
+
+    version: int = 0
+    shelves: Mapping[str, Shelf] = field(default_factory=dict)
+    refused: Mapping[str, Refused] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    unread: int = 0
+
+    @staticmethod
+    def arrange(panes: Iterable[Pane]) -> dict[str, Shelf]:
+        shelves: dict[str, Shelf] = {}
+        for pane in panes:
+            key = pane.numbers.key
+            shelf = shelves.setdefault(key.collection, Shelf(key.collection))
+            by_window = shelf.panes.setdefault(key.group, {})
+            by_window.setdefault((key.window_start, key.window_end), []).append(pane)
+        for shelf in shelves.values():
+            for by_window in shelf.panes.values():
+                for together in by_window.values():
+                    together.sort(key=lambda pane: pane.numbers.rank)
+        return dict(sorted(shelves.items()))
+
+    def outline(self, ids: Mapping[Chunk, int]) -> dict[str, Any]:
+        """What the page needs to know first; the rest it asks for by the ids in here."""
+        return {
+            "version": self.version,
+            "unread": self.unread,
+            "collections": [_outline(shelf, ids) for shelf in self.shelves.values()],
+            "refused": [
+                {
+                    "reason": shown(reason),
+                    "words": REASONS_IN_WORDS.get(reason, ""),
+                    "reports": refused.reports,
+                    "unknown": refused.letters_of_unknown_number,
+                    "example": refused.example,
+                }
+                for reason, refused in sorted(self.refused.items(), key=lambda item: (-item[1].reports, item[0]))
+            ],
+            "problems": [vars(problem) for problem in self.problems],
+            "notes": {name: vars(note) for name, note in NOTES.items()},
+        }
+
+
+def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
+    windows, groups = shelf.windows, shelf.groups
+    total = shelf.of_group(groups[0])
+    newest = next(reversed(total.values()))[-1].numbers
+    return {
+        "name": shelf.name,
+        "label": shown(shelf.name),
+        "unit": shown(newest.unit),
+        "low": newest.low,
+        "high": newest.high,
+        "scale": newest.scale,
+        "integer": newest.integer,
+        "estimator": shown(newest.estimator),
+        "reports": newest.reports,
+        "warned": sum(bool(warnings(panes[-1].numbers)) for panes in total.values()),
+        "windows": [
+            {
+                "id": ids[shelf.name, window],
+                "start": window[0],
+                "end": window[1],
+                "label": span(Key(shelf.name, None, *window)),
+                "stamp": _stamp(pane for panes in shelf.of_window(window).values() for pane in panes),
+            }
+            for window in windows
+        ],
+        "groups": [
+            {
+                "id": ids[shelf.name, group],
+                "name": group,
+                "label": shown(group) if group is not None else "all groups" if len(groups) > 1 else "all",
+                "stamp": _stamp(pane for panes in shelf.panes[group].values() for pane in panes),
+            }
+            for group in groups
+        ],
+    }
+
+
+def _stamp(panes: Iterable[Pane]) -> str:
+    """Changes when a pane comes, changes or goes."""
+    serials = [pane.serial for pane in panes]
+    return f"{max(serials)}-{len(serials)}"

@@ -1,0 +1,45 @@
+// From buckets to curves.
+"use strict";
+
+/** The share of values at or below each edge of the buckets. */
+function cumulative(probabilities) {
+  const sums = new Float64Array(probabilities.length + 1);
+  probabilities.forEach((share, index) => (sums[index + 1] = sums[index] + share));
+  return sums;
+}
+
+/**
+ * Share per unit of the axis: of the collection's units on a linear axis, of factors of ten on a logarithmic one, so
+ * that areas are shares on either.
+ */
+function density({ probabilities, edges }, scale) {
+  const place = scale === "log" ? Math.log10 : (value) => value;
+  return probabilities.map((share, index) => share / (place(edges[index + 1]) - place(edges[index])));
+}
+
+/** A round length, such as 1,000 dollars, in which the highest density is a share of 3 to 30 %. */
+function roundLength(highest, { scale, integer }) {
+  if (scale === "log" || !(highest > 0)) return 1;
+  const length = 10 ** Math.round(Math.log10(0.1 / highest));
+  return integer ? Math.max(1, length) : length;
+}
+
+/** Runs of places whose windows follow one another and have a value: nothing is drawn over what is missing. */
+function runs(starts, values) {
+  const steps = starts.slice(1).map((start, index) => start - starts[index]);
+  const usual = Math.min(...steps);
+  const found = [];
+  values.forEach((value, index) => {
+    if (Number.isNaN(value)) return;
+    const follows = index > 0 && !Number.isNaN(values[index - 1]) && steps[index - 1] <= 1.5 * usual;
+    if (follows) found.at(-1).push(index);
+    else found.push([index]);
+  });
+  return found;
+}
+
+/** A line through runs, as one list with a null between them. */
+const line = (runs, at) => runs.flatMap((run) => [...run.map(at), null]);
+
+/** The outlines of the areas between two lines, as one list with a null between them. */
+const ribbon = (runs, there, back) => runs.flatMap((run) => [...run.map(there), ...run.toReversed().map(back), null]);
