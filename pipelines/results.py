@@ -24,7 +24,8 @@ def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], 
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
     paths = result_files(directory, kind) or _paths(directory)
     if not paths:
-        raise UsageError(f"{directory}: no {kind} there, as {', '.join(ENDINGS)} files below a folder for each collection")
+        kinds = ", ".join(ENDINGS)
+        raise UsageError(f"{directory}: no {kind} there, as {kinds} files below a folder for each collection")
     try:
         return best(make(record) for path in paths for record in read_records(path))
     except (KeyError, TypeError, AttributeError) as error:

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--output", metavar="FILE", help=f"the page to write (default: {PAGE} in DIR)")
     where.add_argument("--serve", action="store_true", help="show it live instead, until Ctrl-C")
-    parser.add_argument("--host", help="with --serve: the address to listen on (default: 127.0.0.1, this machine alone)")
+    parser.add_argument("--host", help="with --serve: where to listen (default: 127.0.0.1, for this machine alone)")
     parser.add_argument("--port", type=int, help=f"with --serve: (default: {PORT}; 0 takes a free one)")
     parser.add_argument("--title", help="what stands at the top (default: DIR)")
 

@@ -67,11 +67,11 @@ NOTES = {
     ),
     "unsettled": Note(
         "the estimate did not settle",
-        "The estimator came to its limit of steps while its answer was still moving. Details of the shape may be wrong.",
+        "The estimator came to its limit of steps while its answer still moved. Details of the shape may be wrong.",
     ),
     "misfit": Note(
         "the reports do not fit the mechanism",
-        "Devices that follow the collection's rules would send reports like these less than once in a thousand windows. "
+        "Devices that follow the collection's rules send such reports in less than one window of a thousand. "
         "Some may use another ε, reports may be damaged, or somebody invents them. "
         "Find out why before relying on this estimate.",
     ),

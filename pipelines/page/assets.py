@@ -11,8 +11,20 @@ from pathlib import Path
 
 from pipelines.console import UsageError
 
-SCRIPTS = ("words.js", "data.js", "shapes.js", "charts.js", "tables.js", "page.js")
-"""In this order: each uses only what stands before it."""
+SCRIPTS = (
+    "words.js",
+    "data.js",
+    "shapes.js",
+    "style.js",
+    "distribution.js",
+    "time.js",
+    "tables.js",
+    "choice.js",
+    "sections.js",
+    "theme.js",
+    "page.js",
+)
+"""In this order; the last one begins."""
 PLOTLY = "plotly.js"
 STATIC = Path(__file__).with_name("static")
 
@@ -32,7 +44,7 @@ def plotly() -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"this version of plotly does not carry its library: {error}; pip install 'plotly>=6'") from None
+        raise UsageError(f"this plotly does not carry its library: {error}; pip install 'plotly>=6'") from None
 
 
 def fill(title: str, head: str, data: str, scripts: str) -> tuple[str, str]:

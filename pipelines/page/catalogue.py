@@ -105,7 +105,6 @@ class Catalogue:
     def outline(self, ids: Mapping[Chunk, int]) -> dict[str, Any]:
         """What the page needs to know first; the rest it asks for by the ids in here."""
         return {
-            "version": self.version,
             "unread": self.unread,
             "collections": [_outline(shelf, ids) for shelf in self.shelves.values()],
             "refused": [

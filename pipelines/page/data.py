@@ -1,4 +1,4 @@
-"""Snapshots as the page needs them: checked, as series over windows and as pictures of one window, packed in few bytes."""
+"""Snapshots as the page needs them: checked, as series over windows, as pictures of one window, in few bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hushgram.arrays import FloatArray
-from hushgram.domain import Domain
+from hushgram.domain import Domain, Scale
 from pipelines.words import warnings
 from schemas.records import Snapshot
 
@@ -65,14 +65,14 @@ def _demand(holds: bool, otherwise: str) -> None:
 
 def without_arrays(snapshot: Snapshot) -> Snapshot:
     """Its numbers alone: a thousand windows of them fit in memory, the distributions are read when asked for."""
-    return replace(snapshot, **dict.fromkeys(ARRAYS))
+    return replace(snapshot, probabilities=None, cdf_points=None, cdf_low=None, cdf_high=None)
 
 
 def edges(snapshot: Snapshot) -> FloatArray | None:
     """The edges of the buckets in the collection's own units, one more than there are buckets."""
     if snapshot.probabilities is None:
         return None
-    scale = "log" if snapshot.scale == "log" else "linear"
+    scale: Scale = "log" if snapshot.scale == "log" else "linear"
     domain = Domain(snapshot.low, snapshot.high, scale, snapshot.integer, snapshot.unit)
     return domain.from_unit(np.linspace(0, 1, snapshot.probabilities.size + 1))
 
@@ -123,7 +123,7 @@ def _floats(values: Sequence[float | None]) -> FloatArray:
 def pack(value: Any) -> bytes:
     """A tree of plain values and float arrays in few bytes, every number as exact as it was.
 
-    Gzip of: the length of the JSON text (four bytes, little-endian), the text with each array as {"$": [start, length]},
+    Gzip of: the length of a JSON text (four bytes, little-endian), the text with each array as {"$": [start, length]},
     then all arrays behind one another, the first byte of every number before the second of any: bytes of one place are
     alike, and compress well. An array that comes twice is stored once.
     """

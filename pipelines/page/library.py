@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from pipelines.console import UsageError
 from pipelines.page.catalogue import Catalogue, Chunk, Pane, Problem, Refused, Shelf, Window
 from pipelines.page.data import checked, movement, pack, picture, series, without_arrays
 from pipelines.results import matching, read_records
-from pipelines.words import shown
+from pipelines.words import shown, span
 from schemas.records import DeadLetter
 
 LARGEST_FILE = 1 << 28
@@ -41,7 +42,7 @@ class GoneError(Exception):
 class Library:
     """The catalogue of a directory, and chunks of data by their ids.
 
-    One thread calls `refresh`; any number may read `catalogue` and `chunk`: a catalogue is never changed, only replaced.
+    One thread calls `refresh`; any number may call the rest: a catalogue is never changed, only replaced.
     """
 
     def __init__(self, directory: str) -> None:
@@ -53,6 +54,7 @@ class Library:
         self._chunks: list[Chunk] = []
         self._files: dict[str, File] = {}
         self._serial = 0
+        self._run = secrets.token_hex(8)
 
     def refresh(self, patience: float = math.inf) -> bool:
         """Reads what is new or has changed, for about so many seconds; whether all has been read."""
@@ -72,12 +74,17 @@ class Library:
             self._publish(unread=len(waiting) - read)
         return read == len(waiting)
 
-    def outline(self) -> dict[str, Any]:
-        return self.catalogue.outline(self.ids)
+    @property
+    def version(self) -> str:
+        """Of what there is now; no other run has the same."""
+        return f"{self._run}-{self.catalogue.version}"
 
-    def chunk(self, chunk_id: int) -> bytes | None:
-        """What the page asks for by an id of the outline; None for an id that was never given."""
-        if not 0 <= chunk_id < len(self._chunks):
+    def outline(self) -> dict[str, Any]:
+        return {"run": self._run, "version": self.version, **self.catalogue.outline(self.ids)}
+
+    def chunk(self, run: str, chunk_id: int) -> bytes | None:
+        """What the page asks for by an id of the outline; None for an id that was never given, or by another run."""
+        if run != self._run or not 0 <= chunk_id < len(self._chunks):
             return None
         collection, part = self._chunks[chunk_id]
         shelf = self.catalogue.shelves.get(collection, Shelf(collection))
@@ -141,7 +148,10 @@ class Library:
     def _group(self, shelf: Shelf, group: str | None) -> dict[str, Any]:
         by_window = shelf.of_group(group)
         best = [panes[-1].numbers for panes in by_window.values()]
-        windows = [self.ids[shelf.name, window] for window in by_window]
+        windows = [
+            {"id": self.ids[shelf.name, window], "start": window[0], "end": window[1], "label": span(numbers.key)}
+            for window, numbers in zip(by_window, best, strict=True)
+        ]
         timings = [shown(numbers.pane.timing) for numbers in best]
         panes = [len(panes) for panes in by_window.values()]
         return {**series(best), "windows": windows, "timings": timings, "panes": panes}

@@ -150,12 +150,17 @@ class Handler(BaseHTTPRequestHandler):
         except GoneError as error:
             self._answer(HTTPStatus.GONE, TEXT, str(error).encode(errors="backslashreplace"))
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
-    def do_POST(self) -> None:
+    def __getattr__(self, name: str) -> Any:
+        """Whatever other method is asked for."""
+        if name.startswith("do_"):
+            return self._not_allowed
+        raise AttributeError(name)
+
+    def _not_allowed(self) -> None:
         self._answer(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"GET and HEAD only\n", {"Allow": "GET, HEAD"})
-
-    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = do_POST
 
     def _welcome(self) -> bool:
         """A page elsewhere may point a name of its own at this machine; it cannot make the browser say another Host."""
@@ -165,15 +170,15 @@ class Handler(BaseHTTPRequestHandler):
         return name in ("localhost", "127.0.0.1", "[::1]") and port == str(self.server.server_address[1])
 
     def _data(self, path: str) -> tuple[HTTPStatus, str, bytes]:
-        """`/data/outline/VERSION` is empty while the version is the one there is; `/data/ID` is a chunk."""
+        """`/data/outline/VERSION` is empty while that version is the one there is; `/data/RUN/ID` is a chunk."""
+        library = self.server.library
         match path.split("/")[1:]:
-            case ["data", "outline", version] if _is_count(version):
-                library = self.server.library
-                if int(version) == library.catalogue.version:
+            case ["data", "outline", version]:
+                if version == library.version:
                     return HTTPStatus.NO_CONTENT, DATA, b""
                 return HTTPStatus.OK, DATA, pack(library.outline())
-            case ["data", chunk_id] if _is_count(chunk_id):
-                chunk = self.server.library.chunk(int(chunk_id))
+            case ["data", run, chunk_id] if _is_count(chunk_id):
+                chunk = library.chunk(run, int(chunk_id))
                 if chunk is not None:
                     return HTTPStatus.OK, DATA, chunk
         return HTTPStatus.NOT_FOUND, TEXT, b"no such thing here\n"

@@ -18,7 +18,7 @@ def written_page(library: Library, title: str) -> Iterator[bytes]:
     """
     outline = library.outline()
     first = [chunk for collection in outline["collections"][:1] for chunk in _shown_first(collection)]
-    later = [part["id"] for collection in outline["collections"] for part in collection["groups"] + collection["windows"]]
+    parts = [part for collection in outline["collections"] for part in collection["groups"] + collection["windows"]]
     texts = [plotly(), *map(asset, SCRIPTS)]
     policy = "; ".join(
         [
@@ -31,13 +31,15 @@ def written_page(library: Library, title: str) -> Iterator[bytes]:
         ]
     )
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{asset("page.css")}</style>'
-    data = "\n".join([_data("outline", pack(outline)), *(_data(str(part), _chunk(library, part)) for part in first)])
+    data = "\n".join(
+        [_data("outline", pack(outline)), *(_data(str(part), _chunk(library, outline["run"], part)) for part in first)]
+    )
     scripts = "\n".join(f"<script>{text}</script>" for text in texts)
     before, after = fill(title, head, data, scripts)
     yield before.encode()
-    for part in later:
-        if part not in first:
-            yield f"{_data(str(part), _chunk(library, part))}\n".encode()
+    for part in parts:
+        if part["id"] not in first:
+            yield f"{_data(str(part['id']), _chunk(library, outline['run'], part['id']))}\n".encode()
     yield after.encode()
 
 
@@ -46,8 +48,8 @@ def _shown_first(collection: dict[str, list[dict[str, int]]]) -> list[int]:
     return [collection["groups"][0]["id"], collection["windows"][-1]["id"]]
 
 
-def _chunk(library: Library, chunk_id: int) -> bytes:
-    chunk = library.chunk(chunk_id)
+def _chunk(library: Library, run: str, chunk_id: int) -> bytes:
+    chunk = library.chunk(run, chunk_id)
     assert chunk is not None, chunk_id
     return chunk
 

@@ -68,7 +68,12 @@ def letter(reason: str, reports: int | None, detail: str = "why", source: str = 
     return DeadLetter(reason, reports, detail, source, 7, START, b"\x00\xff")  # type: ignore[arg-type]
 
 
-PANES = [(1200, Pane(0, 0, "early")), (2600, Pane(0, 1, "early")), (4000, Pane(0, 2, "on_time")), (4200, Pane(0, 3, "late"))]
+PANES = [
+    (1200, Pane(0, 0, "early")),
+    (2600, Pane(0, 1, "early")),
+    (4000, Pane(0, 2, "on_time")),
+    (4200, Pane(0, 3, "late")),
+]
 
 
 def write_stream(directory: Path, hours: int = 5) -> list[Snapshot]:

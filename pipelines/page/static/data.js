@@ -7,20 +7,21 @@ const kept = new Map();
 
 /** The outline if it differs from the version that is known, or null. */
 async function fetchOutline(version) {
-  if (!LIVE) return version === 0 ? unpack(await embedded("outline")) : null;
+  if (!LIVE) return version === "none" ? unpack(await embedded("outline")) : null;
   const answer = await request(`data/outline/${version}`);
   return answer.status === 204 ? null : unpack(await answer.arrayBuffer());
 }
 
-/** A group's series or a window's pictures, by the id and stamp that the outline gave. */
-function fetchChunk({ id, stamp }) {
-  const known = kept.get(id);
+/** A group's series or a window's pictures, by id and stamp of the outline; ids are those of one run of a server. */
+function fetchChunk(run, { id, stamp }) {
+  const path = `data/${run}/${id}`;
+  const known = kept.get(path);
   if (known?.stamp === stamp) return known.content;
-  const bytes = LIVE ? request(`data/${id}`).then((answer) => answer.arrayBuffer()) : embedded(id);
+  const bytes = LIVE ? request(path).then((answer) => answer.arrayBuffer()) : embedded(id);
   const content = bytes.then(unpack);
-  content.catch(() => kept.delete(id));
-  kept.delete(id);
-  kept.set(id, { stamp, content });
+  content.catch(() => kept.delete(path));
+  kept.delete(path);
+  kept.set(path, { stamp, content });
   if (kept.size > KEPT) kept.delete(kept.keys().next().value);
   return content;
 }
@@ -37,6 +38,7 @@ async function embedded(id) {
   if (find() === null && document.readyState === "loading") {
     await new Promise((resolve) => document.addEventListener("DOMContentLoaded", resolve, { once: true }));
   }
+  if (find() === null) throw new Error("the page’s file is not whole");
   const text = atob(find().textContent);
   return Uint8Array.from(text, (letter) => letter.charCodeAt(0));
 }

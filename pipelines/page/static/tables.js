@@ -23,15 +23,24 @@ const groupName = ({ index, label }) => [swatch(index), named(label)];
 /** Numbers in full; what is not known is a dash. */
 const full = (value) => (value === null || value === undefined || Number.isNaN(value) ? "–" : String(value));
 
-/** Columns are { head, text } with `text` for words, which stand to the left; rows are lists of what goes into cells. */
+/** Columns are { head, text }, with `text` for words, which stand to the left; rows are lists of cells' contents. */
 function table(columns, rows) {
   const cell = (tag) => (content, index) => make(tag, content, { className: columns[index].text ? "text" : "" });
-  const head = make("tr", columns.map(({ head }, index) => {
-    const made = cell("th")(head, index);
-    made.scope = "col";
-    return made;
-  }));
-  return make("table", [make("thead", head), make("tbody", rows.map((row) => make("tr", row.map(cell("td")))))]);
+  const head = make(
+    "tr",
+    columns.map(({ head }, index) => {
+      const made = cell("th")(head, index);
+      made.scope = "col";
+      return made;
+    }),
+  );
+  return make("table", [
+    make("thead", head),
+    make(
+      "tbody",
+      rows.map((row) => make("tr", row.map(cell("td")))),
+    ),
+  ]);
 }
 
 const shortly = (warnings) => warnings.map((warning) => contents.notes[warning].short).join("; ");
@@ -42,53 +51,122 @@ const headOf = ({ label }, what) => figure([named(label), `, ${what}`]);
 
 /** By the name of a picture, the table behind it. */
 const TABLES = {
-  reports: ({ groups }) => table(
-    [text("window (UTC)"), text("group"), figure("reports"), figure("panes"), text("best pane"), text("warnings")],
-    groups.flatMap(({ label, windows, series }) => windows.map((window, row) => [
-      window.label, named(label), full(series.reports[row]), full(series.panes[row]), timingName(series.timings[row]),
-      shortly(series.warnings[row]),
-    ])),
-  ),
+  reports: ({ all: groups }) =>
+    table(
+      [text("window (UTC)"), text("group"), figure("reports"), figure("panes"), text("best pane"), text("warnings")],
+      groups.flatMap(({ label, windows, series }) =>
+        windows.map((window, row) => [
+          window.label,
+          named(label),
+          full(series.reports[row]),
+          full(series.panes[row]),
+          timingName(series.timings[row]),
+          shortly(series.warnings[row]),
+        ]),
+      ),
+    ),
 
   density: ({ collection, groups }) => {
     const known = groups.filter(({ picture }) => picture.probabilities !== null);
-    return sideBySide(known, ({ picture }) => picture.edges.slice(0, -1), collection, ["from", "to"], (group) => [
-      [headOf(group, "share"), (row) => group.picture.probabilities[row]],
-    ], (picture, row) => [picture.edges[row], picture.edges[row + 1]]);
+    return sideBySide(
+      known,
+      ({ picture }) => picture.edges.slice(0, -1),
+      collection,
+      ["from", "to"],
+      (group) => [[headOf(group, "share"), (row) => group.picture.probabilities[row]]],
+      (picture, row) => [picture.edges[row], picture.edges[row + 1]],
+    );
   },
 
   cdf: ({ collection, groups }) => {
     const known = groups.filter(({ picture }) => picture.cdf_points !== null);
-    return sideBySide(known, ({ picture }) => picture.cdf_points, collection, ["at or below"], (group) => [
-      [headOf(group, "band from"), (row) => group.picture.cdf_low[row]],
-      [headOf(group, "band to"), (row) => group.picture.cdf_high[row]],
-    ], (picture, row) => [picture.cdf_points[row]]);
+    return sideBySide(
+      known,
+      ({ picture }) => picture.cdf_points,
+      collection,
+      ["at or below"],
+      (group) => [
+        [headOf(group, "band from"), (row) => group.picture.cdf_low[row]],
+        [headOf(group, "band to"), (row) => group.picture.cdf_high[row]],
+      ],
+      (picture, row) => [picture.cdf_points[row]],
+    );
   },
 
-  mean: ({ groups }) => table(
-    [text("group"), figure("mean"), figure("95 % from"), figure("to")],
-    groups.map(({ label, picture }) => [named(label), full(picture.mean), full(picture.mean_low), full(picture.mean_high)]),
-  ),
+  mean: ({ groups }) =>
+    table(
+      [text("group"), figure("mean"), figure("95 % from"), figure("to")],
+      groups.map(({ label, picture }) => [
+        named(label),
+        full(picture.mean),
+        full(picture.mean_low),
+        full(picture.mean_high),
+      ]),
+    ),
 
-  time: ({ groups }, wanted) => table(
-    [text("window (UTC)"), text("group"), text("what"), figure("value"), figure("95 % from"), figure("to"), figure("reports")],
-    groups.flatMap(({ label, windows, series }) => wanted.flatMap((of) => {
-      const { name: what, value, low, high } = quantity(series, of);
-      return windows.map((window, row) => [window.label, named(label), what, full(value[row]), full(low[row]), full(high[row]), full(series.reports[row])]);
-    })),
-  ),
+  time: ({ all: groups }, wanted) =>
+    table(
+      [
+        text("window (UTC)"),
+        text("group"),
+        text("what"),
+        figure("value"),
+        figure("95 % from"),
+        figure("to"),
+        figure("reports"),
+      ],
+      groups.flatMap(({ label, windows, series }) =>
+        wanted.flatMap((of) => {
+          const { name: what, value, low, high } = quantity(series, of);
+          return windows.map((window, row) => [
+            window.label,
+            named(label),
+            what,
+            full(value[row]),
+            full(low[row]),
+            full(high[row]),
+            full(series.reports[row]),
+          ]);
+        }),
+      ),
+    ),
 
-  panes: ({ groups }) => table(
-    [text("group"), text("pane"), figure("index"), figure("generation"), figure("reports"), figure("mean"), figure("95 % from"), figure("to"),
-      figure("median"), figure("95 % from"), figure("to"), text("warnings")],
-    groups.flatMap(({ label, picture: { movement } }) => movement.panes.map((pane, row) => {
-      const median = quantity(movement, 0.5);
-      return [named(label), timingName(pane.timing), full(pane.index), full(pane.generation), full(movement.reports[row]),
-        full(movement.mean[row]), full(movement.mean_low[row]), full(movement.mean_high[row]),
-        full(median.value[row]), full(median.low[row]), full(median.high[row]),
-        shortly(movement.warnings[row])];
-    })),
-  ),
+  panes: ({ groups }) =>
+    table(
+      [
+        text("group"),
+        text("pane"),
+        figure("index"),
+        figure("generation"),
+        figure("reports"),
+        figure("mean"),
+        figure("95 % from"),
+        figure("to"),
+        figure("median"),
+        figure("95 % from"),
+        figure("to"),
+        text("warnings"),
+      ],
+      groups.flatMap(({ label, picture: { movement } }) =>
+        movement.panes.map((pane, row) => {
+          const median = quantity(movement, 0.5);
+          return [
+            named(label),
+            timingName(pane.timing),
+            full(pane.index),
+            full(pane.generation),
+            full(movement.reports[row]),
+            full(movement.mean[row]),
+            full(movement.mean_low[row]),
+            full(movement.mean_high[row]),
+            full(median.value[row]),
+            full(median.low[row]),
+            full(median.high[row]),
+            shortly(movement.warnings[row]),
+          ];
+        }),
+      ),
+    ),
 };
 
 /** Groups next to one another where they share their places, one below the other where they do not. */
@@ -98,13 +176,23 @@ function sideBySide(groups, places, { unit }, heads, columnsOf, placeOf) {
     const key = String(places(group));
     sets.set(key, [...(sets.get(key) ?? []), group]);
   }
-  return make("div", [...sets.values()].map((together) => {
-    const columns = together.flatMap(columnsOf);
-    const rows = Array.from(places(together[0]), (_, row) => [
-      ...placeOf(together[0].picture, row).map(full), ...columns.map(([, at]) => full(at(row))),
-    ]);
-    return table([...heads.map((head) => figure(unit ? [head, " (", named(unit), ")"] : head)), ...columns.map(([head]) => head)], rows);
-  }));
+  return make(
+    "div",
+    [...sets.values()].map((together) => {
+      const columns = together.flatMap(columnsOf);
+      const rows = Array.from(places(together[0]), (_, row) => [
+        ...placeOf(together[0].picture, row).map(full),
+        ...columns.map(([, at]) => full(at(row))),
+      ]);
+      return table(
+        [
+          ...heads.map((head) => figure(unit ? [head, " (", named(unit), ")"] : head)),
+          ...columns.map(([head]) => head),
+        ],
+        rows,
+      );
+    }),
+  );
 }
 
 /** What is chosen, a row for each group, rounded as in the terminal; the full number is the cell's title. */
@@ -112,19 +200,34 @@ function numbersTable({ collection, groups }) {
   const rounded = (words, ...values) => make("span", words, { title: values.map(full).join(", ") });
   const distributed = groups.some(({ picture }) => picture.quantiles.length);
   const warned = groups.some(({ picture }) => picture.warnings.length);
-  const columns = [text("group"), figure("reports"), figure("mean"), ...(distributed ? [figure("median"), figure("5 % … 95 %")] : []),
-    ...(warned ? [text("warnings")] : [])];
-  return table(columns, groups.map((group) => {
-    const { reports, mean, mean_low, mean_high, quantiles, warnings } = group.picture;
-    const at = (share) => quantiles.find(([each]) => each === share);
-    const [low, median, high] = [0.05, 0.5, 0.95].map(at);
-    const spread = distributed ? [
-      median ? rounded(`${number(median[1])} [${number(median[2])}, ${number(median[3])}]`, ...median.slice(1)) : "–",
-      low && high ? rounded(`${number(low[1])} … ${number(high[1])}`, low[1], high[1]) : "–",
-    ] : [];
-    return [groupName(group), rounded(count(reports), reports), rounded(plusMinus(mean, mean_low, mean_high), mean, mean_low, mean_high),
-      ...spread, ...(warned ? [shortly(warnings)] : [])];
-  }));
+  const columns = [
+    text("group"),
+    figure("reports"),
+    figure("mean"),
+    ...(distributed ? [figure("median"), figure("5 % … 95 %")] : []),
+    ...(warned ? [text("warnings")] : []),
+  ];
+  return table(
+    columns,
+    groups.map((group) => {
+      const { reports, mean, mean_low, mean_high, quantiles, warnings } = group.picture;
+      const at = (share) => quantiles.find(([each]) => each === share);
+      const [low, median, high] = [0.05, 0.5, 0.95].map(at);
+      const spread = distributed
+        ? [
+            median ? rounded(within(...median.slice(1)), ...median.slice(1)) : "–",
+            low && high ? rounded(`${number(low[1])} … ${number(high[1])}`, low[1], high[1]) : "–",
+          ]
+        : [];
+      return [
+        groupName(group),
+        rounded(count(reports), reports),
+        rounded(plusMinus(mean, mean_low, mean_high), mean, mean_low, mean_high),
+        ...spread,
+        ...(warned ? [shortly(warnings)] : []),
+      ];
+    }),
+  );
 }
 
 function refusedTable(refused) {
@@ -132,11 +235,20 @@ function refusedTable(refused) {
   const rows = refused.map(({ reason, words, reports, unknown, example }) => {
     const bar = make("span", "", { className: "bar" });
     bar.style.width = `${(7 * reports) / most}rem`;
-    return [[make("b", reason.replaceAll("_", " ")), make("div", words)], [bar, count(reports)], unknown ? count(unknown) : "–", named(example)];
+    return [
+      [make("b", reason.replaceAll("_", " ")), make("div", words)],
+      [bar, count(reports)],
+      unknown ? count(unknown) : "–",
+      named(example),
+    ];
   });
   const made = table([text("reason"), figure("reports"), figure("unreadable places"), text("for example")], rows);
   for (const row of made.tBodies[0].rows) row.cells[3].classList.add("long");
   return made;
 }
 
-const problemsTable = (problems) => table([text("file"), text("why")], problems.map(({ file, what }) => [named(file), named(what)]));
+const problemsTable = (problems) =>
+  table(
+    [text("file"), text("why")],
+    problems.map(({ file, what }) => [named(file), named(what)]),
+  );

@@ -53,6 +53,9 @@ const quantileName = (share) => (share === 0.5 ? "median" : `${Number((100 * sha
 /** "14.35 ± 0.14", from a mean and its interval, as in the terminal. */
 const plusMinus = (mean, low, high) => `${number(mean)} ± ${number((high - low) / 2, 2)}`;
 
+/** "14.82 [14.53, 15.14]": a value and its interval. */
+const within = (value, low, high) => `${number(value)} [${number(low)}, ${number(high)}]`;
+
 const TIMINGS = { early: "early", on_time: "on time", late: "late" };
 const timingName = (timing) => TIMINGS[timing] ?? timing;
 

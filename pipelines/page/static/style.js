@@ -1,0 +1,98 @@
+// How pictures look: colours, axes and what all of them share. Plotly draws them.
+"use strict";
+
+const SETTINGS = { displayModeBar: false, responsive: true, doubleClick: "reset" };
+const COLOURS = 6;
+const DASHES = ["solid", "dash", "dot", "dashdot"];
+
+/** A colour of page.css as the plotting library understands it. */
+function colour(name, alpha = 1) {
+  const probe =
+    document.getElementById("probe") ??
+    document.body.appendChild(Object.assign(document.createElement("i"), { id: "probe", hidden: true }));
+  probe.style.color = `var(--${name})`;
+  const rgb = getComputedStyle(probe).color;
+  return alpha === 1 ? rgb : rgb.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
+}
+
+/** Colour and dashes of a group: by its place in the collection, so that they stay when the choice changes. */
+const groupColour = (index, alpha) => colour(`group-${index % COLOURS}`, alpha);
+const groupDash = (index) => DASHES[Math.floor(index / COLOURS) % DASHES.length];
+
+const SMALL = { height: 180, margin: { l: 46, r: 10, t: 6, b: 26 } };
+
+const unitOf = ({ unit }) => (unit ? ` ${unit}` : "");
+
+function layout(height, more) {
+  const axis = {
+    gridcolor: colour("grid"),
+    linecolor: colour("line"),
+    zerolinecolor: colour("line"),
+    tickcolor: colour("line"),
+    automargin: true,
+    ticks: "outside",
+    ticklen: 4,
+    title: { standoff: 8, font: { size: 12 } },
+  };
+  return {
+    height,
+    showlegend: false,
+    hovermode: "closest",
+    dragmode: "zoom",
+    separators: ".,",
+    margin: { l: 54, r: 14, t: 8, b: 40 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(document.documentElement).fontFamily, size: 12, color: colour("quiet") },
+    hoverlabel: {
+      bgcolor: colour("card"),
+      bordercolor: colour("line"),
+      font: { color: colour("ink"), size: 12 },
+      align: "left",
+    },
+    ...more,
+    xaxis: { ...axis, showgrid: false, ...more.xaxis, title: { ...axis.title, ...more.xaxis?.title } },
+    yaxis: { ...axis, zeroline: false, ...more.yaxis, title: { ...axis.title, ...more.yaxis?.title } },
+  };
+}
+
+/** An axis over the collection's values, in its own units. */
+const valueAxis = ({ label, unit, scale }) => ({
+  title: { text: plain(unit ? `${label} (${unit})` : label) },
+  type: scale === "log" ? "log" : "linear",
+  hoverformat: ",.5~g",
+  exponentformat: "none",
+  separatethousands: true,
+});
+
+/** The same, over the whole domain. */
+function domainAxis(collection, titled = true) {
+  const { low, high, integer, scale } = collection;
+  const ends = integer ? [low - 0.5, high + 0.5] : [low, high];
+  return {
+    ...valueAxis(collection),
+    ...(titled ? {} : { title: {} }),
+    range: scale === "log" ? ends.map(Math.log10) : ends,
+    zeroline: false,
+  };
+}
+
+/** Where a value stands, for what the plotting library places by logarithm on such an axis. */
+const placeOn = ({ scale }, value) => (scale === "log" ? Math.log10(value) : value);
+
+/** A part that was zoomed into stays while the words are the same, whatever data comes. */
+function draw(element, words, traces, more) {
+  element.setAttribute("role", "img");
+  element.setAttribute("aria-label", words);
+  return Plotly.react(element, traces, { ...more, uirevision: words }, SETTINGS);
+}
+
+/** Intervals, as bars around points. */
+const bars = (values, lows, highs) => ({
+  type: "data",
+  symmetric: false,
+  thickness: 1.25,
+  width: 4,
+  array: highs.map((high, index) => high - values[index]),
+  arrayminus: lows.map((low, index) => values[index] - low),
+});
