@@ -20,8 +20,9 @@ from io import StringIO
 from pathlib import Path
 
 import numpy as np
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from deploy.local.browser import chromium
 from hushgram import Collection
 from pipelines import view
 from pipelines.page.assets import plotly
@@ -37,7 +38,6 @@ HOUR = 3_600_000
 GROUPS = (None, *(f"group {number}" for number in range(10)))
 LOADS = 5
 AIM_SECONDS = 2.0
-CHROMIUM = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 WHEN_DRAWN = """
 const root = () => document.documentElement;
 const painted = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
@@ -163,20 +163,16 @@ def main(windows: int) -> None:
         writing = time.perf_counter() - started
         print(f"\n{windows:,} windows × {len(GROUPS)} groups × 1024 buckets\n")
         print("| what | measured | aim |\n|---|---|---|")
-        with sync_playwright() as playwright:
-            executable = shutil.which("chromium")
-            browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM)
-            with served(folder) as (server, reading):
-                for name, url in (("served", server.address), ("written", page.as_uri())):
-                    paint, picture, everything = opened(browser, url)
-                    row(f"{name} page: first paint", f"{paint:.2f} s", f"≤ {AIM_SECONDS:g} s")
-                    row(f"{name} page: first distribution, all pictures", f"{picture:.2f} s, {everything:.2f} s")
-                    row(f"{name} page: another window", f"{chosen(browser, url):.2f} s")
-                bare = folder / "bare.html"
-                bare.write_text(BARE.replace("{library}", plotly()), encoding="utf-8")
-                paint, picture, _ = opened(browser, bare.as_uri())
-                row("for comparison, three points drawn by the library alone", f"{paint:.2f} s, {picture:.2f} s")
-            browser.close()
+        with chromium() as browser, served(folder) as (server, reading):
+            for name, url in (("served", server.address), ("written", page.as_uri())):
+                paint, picture, everything = opened(browser, url)
+                row(f"{name} page: first paint", f"{paint:.2f} s", f"≤ {AIM_SECONDS:g} s")
+                row(f"{name} page: first distribution, all pictures", f"{picture:.2f} s, {everything:.2f} s")
+                row(f"{name} page: another window", f"{chosen(browser, url):.2f} s")
+            bare = folder / "bare.html"
+            bare.write_text(BARE.replace("{library}", plotly()), encoding="utf-8")
+            paint, picture, _ = opened(browser, bare.as_uri())
+            row("for comparison, three points drawn by the library alone", f"{paint:.2f} s, {picture:.2f} s")
         row("reading the directory, once", f"{reading:.1f} s")
         row("writing the page", f"{writing:.1f} s, {page.stat().st_size / 1e6:.0f} MB")
     finally:

@@ -23,6 +23,7 @@ HOW_TO_GET = {
     "initdb": "the tables are tested on a PostgreSQL server: on Debian `apt-get install postgresql`",
     "setpriv": "PostgreSQL refuses to be run by root: on Debian `apt-get install util-linux`",
     "curl": "the guide asks Flink with curl: on Debian `apt-get install curl`",
+    "chromium": "the page is tested and measured in a browser: on Debian `apt-get install chromium`",
     "ps": "processes are watched with ps: on Debian `apt-get install procps`",
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hushgram.arrays import FloatArray
 from hushgram.domain import Domain, Scale
-from pipelines.words import warnings
+from pipelines.words import shown, warnings
 from schemas.records import Snapshot
 
 MOST_BUCKETS = 1 << 20
@@ -29,8 +29,10 @@ def checked(record: Mapping[str, Any]) -> Snapshot:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"something else than a snapshot: {type(error).__name__} {error}") from None
     key, pane = snapshot.key, snapshot.pane
-    texts = (key.collection, key.group or "", pane.timing, snapshot.unit, snapshot.estimator, snapshot.software)
-    _demand(all(isinstance(text, str) for text in (*texts, *snapshot.revisions)), "a text that is none")
+    texts = (key.collection, key.group or "", pane.timing, snapshot.status, snapshot.unit, *snapshot.revisions)
+    _demand(
+        all(isinstance(text, str) for text in (*texts, snapshot.estimator, snapshot.software)), "a text that is none"
+    )
     counts = (key.window_start, key.window_end, pane.generation, pane.index, snapshot.reports, snapshot.iterations)
     _demand(all(type(count) is int and abs(count) < 2**63 for count in counts), "a count that is no whole number")
     _demand(key.window_start < key.window_end, "a window that ends before it begins")
@@ -101,19 +103,20 @@ def picture(snapshot: Snapshot) -> dict[str, Any]:
     quantiles = [[q.share, q.value, q.low, q.high] for q in snapshot.quantiles or ()]
     return {
         **{name: getattr(snapshot, name) for name in (*ALWAYS_THERE, *PERHAPS_THERE)},
-        **{name: getattr(snapshot, name) for name in ("reports", "status", "iterations", "converged", "estimator")},
+        **{name: getattr(snapshot, name) for name in ("reports", "iterations", "converged")},
+        **{name: shown(getattr(snapshot, name)) for name in ("status", "estimator", "software")},
         **{name: getattr(snapshot, name) for name in ARRAYS},
         "edges": edges(snapshot),
         "quantiles": quantiles,
         "warnings": warnings(snapshot),
-        "revisions": list(snapshot.revisions),
-        "software": snapshot.software,
+        "revisions": [shown(revision) for revision in snapshot.revisions],
     }
 
 
 def movement(panes: Sequence[Snapshot]) -> dict[str, Any]:
     """How the estimate of one window moved from pane to pane, the best at last."""
-    return {**series(panes), "panes": [vars(snapshot.pane) for snapshot in panes]}
+    told = [{**vars(snapshot.pane), "timing": shown(snapshot.pane.timing)} for snapshot in panes]
+    return {**series(panes), "panes": told}
 
 
 def _floats(values: Sequence[float | None]) -> FloatArray:

@@ -61,6 +61,7 @@ class Server(ThreadingHTTPServer):
         self.loopback = is_loopback(host)
         self.static = static_files(title)
         self.free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.ended = threading.Event()
         super().__init__((host, port), Handler)
 
     @property
@@ -89,13 +90,17 @@ class Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that leaves in the middle is no news."""
 
+    def server_close(self) -> None:
+        self.ended.set()
+        super().server_close()
+
     def watch(self) -> None:
-        """Reads the directory for ever, in a thread of its own; rests longer where a listing takes longer."""
+        """Reads the directory until the server is closed, in a thread; rests longer where a listing takes longer."""
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         told = ""
-        while True:
+        while not self.ended.is_set():
             started = time.monotonic()
             try:
                 whole, said = self.library.refresh(READING_SECONDS), ""
@@ -105,7 +110,7 @@ class Server(ThreadingHTTPServer):
                 complain(said)
             told = said
             if whole:
-                time.sleep(max(PAUSE_SECONDS, 4 * (time.monotonic() - started)))
+                self.ended.wait(max(PAUSE_SECONDS, 4 * (time.monotonic() - started)))
 
 
 def is_loopback(host: str) -> bool:

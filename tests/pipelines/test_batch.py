@@ -184,6 +184,7 @@ def test_parquet_and_json_lines_hold_the_same(job, output, tmp_path):
     some = next((tmp_path / "p" / "snapshots" / "commute").glob("*.parquet"))
     assert pq.read_table(some).schema.field("window_start").type.tz == "UTC"
     assert aggregate(job, tmp_path / "j", "--format=jsonl") == 0
+    assert tallies_in(tmp_path / "j") == tallies_in(output)
     lines = [
         json.loads(line)
         for path in (tmp_path / "j" / "snapshots").rglob("*.jsonl")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from reports import HOUR, START
@@ -91,3 +94,21 @@ def write_stream(directory: Path, hours: int = 5) -> list[Snapshot]:
     write_letters(directory, [letter("duplicate", 25), letter("duplicate", 4)])
     write_letters(directory, [letter("undecodable", None), letter("undecodable", 3, "no Avro")])
     return written
+
+
+def unpack(packed: bytes) -> tuple[Any, int]:
+    """What `pack` made, from its description alone, and how many numbers are stored in it."""
+    data = gzip.decompress(packed)
+    length = int.from_bytes(data[:4], "little")
+    planes = np.frombuffer(data[4 + length :], np.uint8).reshape(8, -1)
+    numbers = np.ascontiguousarray(planes.T).view("<f8").ravel()
+
+    def whole(part: Any) -> Any:
+        if isinstance(part, dict) and "$" in part:
+            start, count = part["$"]
+            return numbers[start : start + count]
+        if isinstance(part, dict):
+            return {key: whole(inner) for key, inner in part.items()}
+        return [whole(inner) for inner in part] if isinstance(part, list) else part
+
+    return whole(json.loads(data[4 : 4 + length])), numbers.size

@@ -27,8 +27,8 @@ function plotsIn(element, groups, apart) {
 function drawDensity(element, { collection, groups }, apart) {
   const known = groups.filter(({ picture }) => picture.probabilities !== null);
   const heights = known.map(({ picture }) => density(picture, collection.scale));
-  const highest = Math.max(...heights.map((each) => Math.max(...each)));
-  const lowest = Math.min(0, ...heights.map((each) => Math.min(...each)));
+  const highest = greatest(heights.map(greatest));
+  const lowest = Math.min(0, least(heights.map(least)));
   const length = roundLength(highest, collection);
   const per =
     collection.scale === "log"
@@ -36,6 +36,7 @@ function drawDensity(element, { collection, groups }, apart) {
       : collection.integer && length === 1
         ? "at each whole number"
         : `per ${number(length, 1)}${unitOf(collection)}`;
+  document.getElementById("density-heading").textContent = `How the values are spread: share of values ${per}`;
   const alike = apart ? { range: [105 * length * lowest, 105 * length * highest] } : { rangemode: "tozero" };
   for (const [plot, mine] of plotsIn(element, known, apart)) {
     const traces = mine.map((group) => {
@@ -67,7 +68,7 @@ function drawDensity(element, { collection, groups }, apart) {
       layout(330, {
         margin: { l: 54, r: 14, t: 22, b: 40 },
         hovermode: "x unified",
-        xaxis: domainAxis(collection, !apart),
+        xaxis: domainAxis(collection, known, apart),
         yaxis: { ...alike, ticksuffix: " %", title: { text: apart ? "" : plain(`share of values ${per}`) } },
         shapes: only ? medianMark(only) : [],
         annotations: only && !apart ? [medianName(only, collection)] : [],
@@ -156,7 +157,7 @@ function drawCdf(element, { collection, groups }, apart) {
       [...bands, ...curves],
       layout(300, {
         hovermode: "x unified",
-        xaxis: domainAxis(collection, !apart),
+        xaxis: domainAxis(collection, known, apart),
         yaxis: { range: [0, 101], ticksuffix: " %", title: { text: apart ? "" : "share of values at or below" } },
         ...(apart ? SMALL : {}),
       }),
@@ -186,7 +187,7 @@ function drawMean(element, { collection, groups }) {
       hoverinfo: "text",
     })),
     layout(80 + 34 * groups.length, {
-      xaxis: { ...domainAxis(collection), showgrid: true },
+      xaxis: { ...domainAxis(collection, groups), showgrid: true },
       yaxis: {
         tickvals: places,
         ticktext: groups.map(({ label }) => plain(label)),

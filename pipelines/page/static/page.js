@@ -140,7 +140,7 @@ function tell(kind, words) {
 }
 
 async function begin() {
-  setTheme(remembered() in THEMES ? remembered() : "auto");
+  setTheme(Object.hasOwn(THEMES, remembered() ?? "") ? remembered() : "auto");
   listen();
   await refresh();
   while (LIVE) {

@@ -24,10 +24,14 @@ function roundLength(highest, { scale, integer }) {
   return integer ? Math.max(1, length) : length;
 }
 
+/** Of arrays too long for the arguments of Math.min and Math.max. */
+const least = (values) => values.reduce((one, other) => Math.min(one, other), Infinity);
+const greatest = (values) => values.reduce((one, other) => Math.max(one, other), -Infinity);
+
 /** Runs of places whose windows follow one another and have a value: nothing is drawn over what is missing. */
 function runs(starts, values) {
   const steps = starts.slice(1).map((start, index) => start - starts[index]);
-  const usual = Math.min(...steps);
+  const usual = least(steps);
   const found = [];
   values.forEach((value, index) => {
     if (Number.isNaN(value)) return;

@@ -19,7 +19,7 @@ function colour(name, alpha = 1) {
 const groupColour = (index, alpha) => colour(`group-${index % COLOURS}`, alpha);
 const groupDash = (index) => DASHES[Math.floor(index / COLOURS) % DASHES.length];
 
-const SMALL = { height: 180, margin: { l: 46, r: 10, t: 6, b: 26 } };
+const SMALL = { height: 190, margin: { l: 46, r: 10, t: 6, b: 36 } };
 
 const unitOf = ({ unit }) => (unit ? ` ${unit}` : "");
 
@@ -65,16 +65,14 @@ const valueAxis = ({ label, unit, scale }) => ({
   separatethousands: true,
 });
 
-/** The same, over the whole domain. */
-function domainAxis(collection, titled = true) {
-  const { low, high, integer, scale } = collection;
-  const ends = integer ? [low - 0.5, high + 0.5] : [low, high];
-  return {
-    ...valueAxis(collection),
-    ...(titled ? {} : { title: {} }),
-    range: scale === "log" ? ends.map(Math.log10) : ends,
-    zeroline: false,
-  };
+/** The same, over the whole domain of some groups' pictures; in a small plot with the unit alone. */
+function domainAxis(collection, groups, small = false) {
+  const beside = collection.integer ? 0.5 : 0;
+  const low = least(groups.map(({ picture }) => picture.low)) - beside;
+  const high = greatest(groups.map(({ picture }) => picture.high)) + beside;
+  const range = [placeOn(collection, low), placeOn(collection, high)];
+  const axis = { ...valueAxis(collection), range, zeroline: false };
+  return small ? { ...axis, title: { text: plain(collection.unit), standoff: 4 } } : axis;
 }
 
 /** Where a value stands, for what the plotting library places by logarithm on such an axis. */

@@ -66,6 +66,30 @@ const TABLES = {
       ),
     ),
 
+  everything: ({ groups }) => {
+    const interval = ({ mean, mean_low, mean_high }) => [mean, mean_low, mean_high];
+    const variance = ({ variance, variance_low, variance_high }) => [variance, variance_low, variance_high];
+    const shares = [...new Set(groups.flatMap(({ picture }) => picture.quantiles.map(([share]) => share)))];
+    const quantile = (share) => (picture) => picture.quantiles.find(([each]) => each === share)?.slice(1) ?? [];
+    const rows = [
+      ["reports", ({ reports }) => [reports]],
+      ["mean, 95 % from, to", interval],
+      ["variance, 95 % from, to", variance],
+      ...shares.map((share) => [`${quantileName(share)}, 95 % from, to`, quantile(share)]),
+      ["p-value of the test of fit", ({ fit }) => [fit]],
+      ["steps of the estimator", ({ iterations }) => [iterations]],
+      ["settled", ({ converged }) => [converged ? "yes" : "no"]],
+      ["status", ({ status }) => [status]],
+      ["estimator", ({ estimator }) => [estimator]],
+      ["revisions of the collection", ({ revisions }) => revisions],
+      ["version of hushgram", ({ software }) => [software]],
+    ];
+    return table(
+      [text("what"), ...groups.map((group) => figure(groupName(group)))],
+      rows.map(([what, of]) => [what, ...groups.map(({ picture }) => named(of(picture).map(full).join(", ")))]),
+    );
+  },
+
   density: ({ collection, groups }) => {
     const known = groups.filter(({ picture }) => picture.probabilities !== null);
     return sideBySide(

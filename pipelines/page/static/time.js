@@ -1,7 +1,11 @@
 // Pictures over time: reports in each window, quantiles over windows, and one window from pane to pane.
 "use strict";
 
-const SYMBOLS = { early: "circle-open", on_time: "circle", late: "diamond" };
+const SYMBOLS = new Map([
+  ["early", "circle-open"],
+  ["on_time", "circle"],
+  ["late", "diamond"],
+]);
 const MANY = 150; // so many windows are an area, not bars of their own
 const FEW = 30; // so many windows have points with bars; more have a line in a ribbon
 
@@ -10,7 +14,7 @@ const middle = ({ start, end }) => start / 2 + end / 2;
 /** The usual time between windows, or a window's length where there is one only. */
 function pace(windows) {
   const steps = windows.slice(1).map((window, index) => window.start - windows[index].start);
-  return steps.length ? Math.min(...steps) : windows[0].end - windows[0].start;
+  return steps.length ? least(steps) : windows[0].end - windows[0].start;
 }
 
 function drawReports(element, { collection, window, all: [first] }, choose) {
@@ -214,7 +218,7 @@ function drawPanes(element, { collection, groups }) {
       marker: {
         size: 9,
         color: groupColour(index),
-        symbol: movement.panes.map(({ timing }) => SYMBOLS[timing] ?? "x"),
+        symbol: movement.panes.map(({ timing }) => SYMBOLS.get(timing) ?? "x"),
       },
     };
   });

@@ -56,8 +56,13 @@ const plusMinus = (mean, low, high) => `${number(mean)} ± ${number((high - low)
 /** "14.82 [14.53, 15.14]": a value and its interval. */
 const within = (value, low, high) => `${number(value)} [${number(low)}, ${number(high)}]`;
 
-const TIMINGS = { early: "early", on_time: "on time", late: "late" };
-const timingName = (timing) => TIMINGS[timing] ?? timing;
+const timingName = (timing) => timing.replaceAll("_", " ");
 
-/** A text for the plotting library, which would take tags and entities in it for its own. */
-const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+/** A text for the plotting library, which would take tags, entities and dollars in it for its own. */
+const ENTITIES = new Map([
+  ["&", "&amp;"],
+  ["<", "&lt;"],
+  [">", "&gt;"],
+  ["$", "&#36;"],
+]);
+const plain = (text) => text.replace(/[&<>$]/g, (letter) => ENTITIES.get(letter));

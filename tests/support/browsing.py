@@ -1,0 +1,63 @@
+"""What a browser has drawn, and the tables beside it."""
+
+import re
+
+
+def wait_until_drawn(page, after=None):
+    """Until the page has drawn, or has drawn anew after it had drawn so often."""
+    page.wait_for_selector("html[data-drawn]" if after is None else f"html[data-drawn]:not([data-drawn='{after}'])")
+
+
+def traces(page, plot):
+    """What a plot was given to draw."""
+    return page.evaluate(
+        """plot => document.querySelector(plot).data.map(
+            ({ name, x, y, type }) => ({ name, type, x: Array.from(x ?? []), y: Array.from(y ?? []) }))""",
+        plot,
+    )
+
+
+def lines_drawn(page, plot):
+    """Lines and bars with an extent on the screen."""
+    return page.evaluate(
+        """plot => [...document.querySelectorAll(`${plot} .main-svg .js-line, ${plot} .main-svg .point path`)]
+            .map((line) => line.getBoundingClientRect())
+            .filter(({ width, height }) => width > 1 && height > 1).length""",
+        plot,
+    )
+
+
+def table(page, name):
+    """The cells of the table behind a picture, opened if it is not."""
+    details = page.locator(f"details[data-table={name}]")
+    if details.get_attribute("open") is None:
+        details.locator("summary").click()
+    details.locator("table").first.wait_for()
+    return details.locator("tbody tr").evaluate_all(
+        "rows => rows.map(({ cells }) => [...cells].map((c) => c.textContent))"
+    )
+
+
+def newest(snapshots, collection, group=None):
+    return max(
+        (s for s in snapshots if s.key.collection == collection and s.key.group == group),
+        key=lambda s: (s.key.window_start, s.rank),
+    )
+
+
+def drawn_again(page, act):
+    before = page.get_attribute("html", "data-drawn")
+    act()
+    wait_until_drawn(page, before)
+
+
+def js(value):
+    """A number as JavaScript writes it; Python's is the same but for exponents and whole numbers."""
+    text = repr(value)
+    return re.sub(r"e([+-])0*", r"e\1", text).removesuffix(".0")
+
+
+def newest_key(snapshots, collection, group, start):
+    return next(
+        s.key for s in snapshots if (s.key.collection, s.key.group, s.key.window_start) == (collection, group, start)
+    )
