@@ -34,8 +34,6 @@ SETTINGS = {
     # A dead TaskManager is noticed in seconds; the default is almost a minute.
     "heartbeat.interval": 1000,
     "heartbeat.timeout": 6000,
-    # Checkpoints fail while a TaskManager is away, and that must not end the job.
-    "execution.checkpointing.tolerable-failed-checkpoints": 50,
 }
 
 METRICS_PORT = "metrics.internal.query-service.port"

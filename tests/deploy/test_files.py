@@ -14,15 +14,19 @@ import kubernetes_validate
 import pytest
 import yaml
 from deployments import DEPLOY, DOCKERFILES, ROOT, compose, containers, images, manifests, of_kind, pods
+from tools import or_skip
 
 from deploy.local.tools import install, need, run, version
 
 BIN = Path(sys.executable).parent
+KUSTOMIZE = "5.7.1"
 OPERATOR = DEPLOY / "flink" / "kubernetes" / "pom.xml"
 JOB_SERVER = DEPLOY / "flink" / "jobserver" / "pom.xml"
 PINNED = dict(
     line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if re.match(r"[\w.-]+==", line)
 )
+FLINK_USER = 9999
+"""Of Flink's image; ours have the same, to share volumes with it."""
 OURS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
@@ -49,9 +53,17 @@ def test_images_run_without_root_and_carry_no_secret(path):
     lines = path.read_text().splitlines()
     users = [line for line in lines if line.startswith("USER")]
     # Dataflow's is the one exception, and says why.
-    assert users == (["USER 10001:10001"] if "dataflow" not in str(path) else [])
+    assert users == ([f"USER {FLINK_USER}:{FLINK_USER}"] if "dataflow" not in str(path) else [])
     assert not [line for line in lines if re.match(r"\s*(ENV|ARG)?.*(PASSWORD|SECRET|TOKEN)", line)]
     assert next(line for line in lines if line.startswith("ENTRYPOINT")).startswith("ENTRYPOINT [")
+
+
+def test_the_user_of_workers_has_a_name():
+    """Beam's boot program looks its user up when it starts, and crashes if there is none."""
+    worker = (DEPLOY / "flink" / "Dockerfile").read_text()
+    assert f"useradd --uid {FLINK_USER} " in worker
+    for pod in pods().values():
+        assert pod["securityContext"]["runAsUser"] == FLINK_USER
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=relative)
@@ -105,7 +117,7 @@ def test_services_and_volumes_that_are_named_exist():
 @pytest.fixture(scope="module")
 def flink_schema():
     """Of the operator's own resource, from its jar; closed, so that a name that it does not know is refused."""
-    need("java", "mvn")
+    or_skip(need, "java", "mvn")
     jar = f"flink-kubernetes-operator-api-{version(OPERATOR, 'operator.version')}.jar"
 
     def fetch(target):
@@ -146,9 +158,10 @@ def test_the_cluster_is_what_the_operator_knows(flink_schema):
 def test_manifests_are_what_kubernetes_knows(each):
     if each["kind"] == "FlinkDeployment":
         for template in (each["spec"]["podTemplate"], each["spec"]["taskManager"]["podTemplate"]):
-            named = [{"image": "filled-in-by-the-operator", **part} for part in template["spec"]["containers"]]
-            each = {**template, "spec": {**template["spec"], "containers": named}}
-            kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+            parts = template["spec"].get("containers", [{"name": "flink-main-container"}])
+            named = [{"image": "filled-in-by-the-operator", **part} for part in parts]
+            pod = {**template, "spec": {**template["spec"], "containers": named}}
+            kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
     else:
         kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
 
@@ -197,11 +210,74 @@ def test_what_pods_mount_is_there(name):
             assert f"create secret generic {volume['secret']['secretName']}" in guide
 
 
+@pytest.fixture(scope="module")
+def kustomize():
+    or_skip(need, "go")
+    module = f"sigs.k8s.io/kustomize/kustomize/v5@v{KUSTOMIZE}"
+    return install(f"kustomize-{KUSTOMIZE}", lambda target: run(["go", "install", module], {"GOBIN": str(target)}))
+
+
+@pytest.mark.slow
+def test_kustomize_puts_all_of_it_together(kustomize):
+    command = [kustomize / "kustomize", "build", OPERATOR.parent]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    built = list(yaml.safe_load_all(done.stdout))
+    [collections] = [each for each in built if each["kind"] == "ConfigMap"]
+    kubernetes_validate.validate(collections, kubernetes_validate.latest_version(), strict=True)
+    assert collections["data"]["collections.yaml"] == (OPERATOR.parent / "collections.yaml").read_text()
+    others = [each for each in built if each["kind"] != "ConfigMap"]
+    assert sorted(others, key=str) == sorted(manifests(), key=str)
+
+
+def test_workers_are_there_before_flink_and_are_started_again():
+    """Flink never starts a container of a TaskManager's pod again, but Kubernetes does so with a sidecar."""
+    pod = pods()["taskmanager"]
+    assert [container["name"] for container in pod["containers"]] == ["flink-main-container"]
+    [workers] = pod["initContainers"]
+    assert workers["restartPolicy"] == "Always"
+    assert workers["startupProbe"]["tcpSocket"]["port"] == int(option("environment_config").partition(":")[2])
+
+
+def test_only_flink_has_a_token_of_kubernetes():
+    """Workers take in what strangers sent: they get nothing that could ask for more pods."""
+    for name, pod in pods().items():
+        assert pod["automountServiceAccountToken"] is False
+        holders = [
+            part["name"] for part in containers(pod) if "token" in {each["name"] for each in part["volumeMounts"]}
+        ]
+        assert holders == ([] if name == "submit" else ["flink-main-container"])
+
+
+def option(name):
+    """Of the submission on Kubernetes."""
+    [job] = of_kind("Job")
+    [found] = [arg for arg in job["spec"]["template"]["spec"]["containers"][0]["args"] if arg.startswith(f"--{name}=")]
+    return found.partition("=")[2]
+
+
+def test_a_worker_for_each_slot_and_a_core_for_each_worker():
+    [flink] = of_kind("FlinkDeployment")
+    slots = flink["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"]
+    assert option("sdk_worker_parallelism") == slots
+    assert pods()["taskmanager"]["initContainers"][0]["resources"]["requests"]["cpu"] == slots
+    services = compose()["services"]
+    assert f"-Dtaskmanager.numberOfTaskSlots={slots}" in services["taskmanager"]["command"]
+    assert f"--sdk_worker_parallelism={slots}" in services["submit"]["command"]
+
+
+def test_a_submission_finds_flink_and_waits_for_it():
+    [flink] = of_kind("FlinkDeployment")
+    address = f"{flink['metadata']['name']}-rest:8081"  # the name that Flink gives to its service
+    server, wait = pods()["submit"]["initContainers"]
+    assert f"--flink-master={address}" in server["args"]
+    assert f"http://{address}/" in wait["args"][0]
+    compile(wait["args"][0], "wait", "exec")
+
+
 def ports_of_flink():
     [flink] = of_kind("FlinkDeployment")
     settings = flink["spec"]["flinkConfiguration"]
-    names = ("jobmanager.rpc.port", "blob.server.port", "taskmanager.rpc.port", "taskmanager.data.port")
-    return {name: int(settings[name]) for name in names}
+    return {name: int(value) for name, value in settings.items() if name.endswith(".port")}
 
 
 def labels_of(name):
@@ -229,12 +305,21 @@ def test_who_has_to_talk_may():
     talks = [
         *(("taskmanager", "jobmanager", ports[name]) for name in ("jobmanager.rpc.port", "blob.server.port")),
         ("jobmanager", "taskmanager", ports["taskmanager.rpc.port"]),
+        ("jobmanager", "taskmanager", ports["metrics.internal.query-service.port"]),
         ("taskmanager", "taskmanager", ports["taskmanager.data.port"]),
         ("submit", "jobmanager", 8081),
     ]
     for source, target, port in talks:
         assert any(allowed(rule, "to", target, port) for rule in rules(source, "egress")), (source, target, port)
         assert any(allowed(rule, "from", source, port) for rule in rules(target, "ingress")), (source, target, port)
+
+
+@pytest.mark.parametrize("name", ["taskmanager", "submit"])
+def test_the_brokers_may_be_asked_where_the_submission_says_they_are(name):
+    host, _, port = option("kafka").partition(":")
+    namespace = {"matchLabels": {"kubernetes.io/metadata.name": host.split(".")[1]}}
+    rule = {"to": [{"namespaceSelector": namespace}], "ports": [{"port": int(port)}]}
+    assert rule in rules(name, "egress")
 
 
 def test_who_need_not_talk_may_not():

@@ -1,13 +1,13 @@
 """The guides' commands, run as they stand there: every block of a shell is run, or says that it is not run here."""
 
-import os
 import signal
 
 import pytest
 from deployments import GUIDES, ROOT, blocks
+from tools import or_skip
 
 from deploy.local.processes import Process, eventually, stop
-from deploy.local.tools import ToolMissingError, need
+from deploy.local.tools import need
 
 MARKS = {"", "keep-running", "not-run-here"}
 READY = ("Ctrl-C stops everything", "results go to")
@@ -33,12 +33,7 @@ def test_every_block_says_what_becomes_of_it(guide):
 )
 def test_the_commands_do_what_the_guide_says(guide, tmp_path):
     """One after the other, where the project's files are and nothing else is; what goes on is stopped at the end."""
-    try:
-        need("java", "mvn", "go", "curl")
-    except ToolMissingError as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(missing))
+    or_skip(need, "java", "mvn", "go", "curl")
     home, temporary = tmp_path / "project", tmp_path / "tmp"
     home.mkdir()
     temporary.mkdir()

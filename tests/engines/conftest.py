@@ -1,6 +1,5 @@
 """Real servers for the tests of this folder: one broker and one Flink cluster for all, started when first asked for."""
 
-import os
 import shutil
 import sys
 import time
@@ -9,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from streams import YAML, letters_in, tallies_in
+from tools import or_skip
 
-from deploy.local import Broker, Cluster, Postgres, ToolMissingError
+from deploy.local import Broker, Cluster, Postgres
 from deploy.local.beam import boot as boot_program
 from deploy.local.beam import prism as prism_program
 from deploy.local.jobs import ENDED
@@ -28,17 +28,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
 
 
-def _or_skip(start):
-    try:
-        return start()
-    except ToolMissingError as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(missing))
-
-
 def _running(service):
-    _or_skip(service.start)
+    or_skip(service.start)
     yield service
     service.stop()
 
@@ -89,12 +80,12 @@ def sturdy_cluster(folder):
 
 @pytest.fixture(scope="session")
 def prism():
-    return _or_skip(prism_program)
+    return or_skip(prism_program)
 
 
 @pytest.fixture(scope="session")
 def boot():
-    return _or_skip(boot_program)
+    return or_skip(boot_program)
 
 
 class Topic:

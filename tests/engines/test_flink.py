@@ -158,15 +158,21 @@ def test_state_on_disk_and_a_job_that_outlives_the_job_manager(collections, topi
     assert sturdy_cluster.dropped_late(job) == 0
 
 
-def test_a_job_goes_on_from_its_savepoint(collections, topic, on_flink, cluster, now):
+@pytest.mark.parametrize("kept", ["savepoint", "checkpoint"])
+def test_a_job_goes_on_from_what_was_kept(collections, topic, on_flink, cluster, now, kept):
+    """From the savepoint that it was stopped with; or, cancelled, from a checkpoint that it was told to leave."""
     first, second = (everything(collections, now, seed=seed, count=100) for seed in (900, 950))
     topic.send(first.messages)
-    run, job = on_flink()
+    run, job = on_flink("--externalized_checkpoints_enabled", "--retain_externalized_checkpoints_on_cancellation")
     run.until_tallies(exact_tallies(list(collections.values()), first.accepted))
-    savepoint = cluster.stop_with_savepoint(job)
-    # Repeated after the savepoint: only the ids kept in its state tell that they have come before.
+    if kept == "savepoint":
+        path = cluster.stop_with_savepoint(job)
+    else:
+        path = eventually("a checkpoint", lambda: cluster.checkpoints(job)["latest"]["completed"])["external_path"]
+        cluster.cancel(job)
+    # Repeated afterwards: only the ids kept in the state tell that they have come before.
     topic.send([*second.messages, *first.messages_with_ids])
-    resumed, _ = on_flink(f"--savepoint_path={savepoint}")
+    resumed, _ = on_flink(f"--savepoint_path={path}")
     first.add(second)
     resumed.until_tallies(exact_tallies(list(collections.values()), first.accepted))
     time.sleep(5)

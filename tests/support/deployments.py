@@ -33,17 +33,35 @@ def of_kind(kind: str) -> list[dict[str, Any]]:
 
 
 def pods() -> dict[str, dict[str, Any]]:
-    """The specifications of pods, by what they are. The cluster's template is in both of Flink's."""
+    """The specifications of pods, by what they are, as the operator puts their templates together."""
     [flink] = of_kind("FlinkDeployment")
     [job] = of_kind("Job")
-    common = flink["spec"]["podTemplate"]["spec"]
-    extra = flink["spec"]["taskManager"]["podTemplate"]["spec"]
-    together = {
-        **common,
-        "containers": common["containers"] + extra["containers"],
-        "volumes": common["volumes"] + extra["volumes"],
-    }
+    settings, common = flink["spec"]["flinkConfiguration"], flink["spec"]["podTemplate"]["spec"]
+    by_name = settings.get("kubernetes.operator.pod-template.merge-arrays-by-name") == "true"
+    together = merged(common, flink["spec"]["taskManager"]["podTemplate"]["spec"], by_name)
     return {"jobmanager": common, "taskmanager": together, "submit": job["spec"]["template"]["spec"]}
+
+
+def merged(base: Any, over: Any, by_name: bool) -> Any:
+    """Templates in the operator's way: what is in a list goes together by its name or, unless it is told, its place.
+
+    >>> merged([{"name": "flink"}], [{"name": "workers", "image": "i"}], by_name=True)
+    [{'name': 'flink'}, {'name': 'workers', 'image': 'i'}]
+    >>> merged([{"name": "flink"}], [{"name": "workers", "image": "i"}], by_name=False)
+    [{'name': 'workers', 'image': 'i'}]
+    """
+    if isinstance(base, dict) and isinstance(over, dict):
+        both = {key: merged(base[key], over[key], by_name) for key in base.keys() & over.keys()}
+        return {**base, **over, **both}
+    if isinstance(base, list) and isinstance(over, list):
+        if by_name and all(isinstance(part, dict) and "name" in part for part in base + over):
+            names = {part["name"]: part for part in base}
+            for part in over:
+                names[part["name"]] = merged(names.get(part["name"], {}), part, by_name)
+            return list(names.values())
+        pairs = [merged(*pair, by_name) for pair in zip(base, over, strict=False)]
+        return pairs + base[len(over) :] + over[len(base) :]
+    return over
 
 
 def containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
