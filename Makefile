@@ -43,6 +43,7 @@ demo: setup
 	$(SIMULATE) --collection income --values income --reports 250000 --ids --output $(DEMO)/reports/income
 	$(BIN)/hushgram aggregate --collections examples/demo.yaml --input '$(DEMO)/reports/*/*.avro' --output $(DEMO)/results
 	$(BIN)/hushgram show $(DEMO)/results $(foreach c,pickup contribution income,--truth $(DEMO)/reports/$(c)/truth.jsonl)
+	$(BIN)/hushgram view $(DEMO)/results --output $(DEMO)/page.html
 
 # Kafka, an engine, simulated devices and the pipeline on this machine, panes as they arrive; ENGINE=flink for a cluster.
 ENGINE := prism
@@ -54,6 +55,7 @@ benchmarks: setup
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.stream
+	$(BIN)/python -m benchmarks.view
 
 soak: setup
 	$(BIN)/python -m benchmarks.soak 3

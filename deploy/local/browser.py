@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,3 +30,16 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
         yield browser
         browser.close()
+
+
+def photograph(address: str, picture: str) -> None:
+    """What a person sees of a page of `hushgram view` when it has opened."""
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1200, "height": 960}, color_scheme="light")
+        page.goto(address)
+        page.wait_for_selector("html[data-drawn]")
+        page.screenshot(path=picture)
+
+
+if __name__ == "__main__":  # as in `python -m deploy.local.browser "file://$PWD/build/demo/page.html" docs/view.png`
+    photograph(*sys.argv[1:])

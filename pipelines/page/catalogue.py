@@ -14,6 +14,7 @@ Chunk = tuple[str, str | None] | tuple[str, Window]
 """What a page asks for at once: a collection and a group of it, or a collection and a window of it."""
 Value = TypeVar("Value")
 EXAMPLE_LENGTH = 160
+NAMELESS = "(no name)"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
     newest = next(reversed(total.values()))[-1].numbers
     return {
         "name": shelf.name,
-        "label": shown(shelf.name),
+        "label": shown(shelf.name) or NAMELESS,
         "unit": shown(newest.unit),
         "low": newest.low,
         "high": newest.high,
@@ -151,7 +152,11 @@ def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
             {
                 "id": ids[shelf.name, group],
                 "name": group,
-                "label": shown(group) if group is not None else "all groups" if len(groups) > 1 else "all",
+                "label": (shown(group) or NAMELESS)
+                if group is not None
+                else "all groups"
+                if len(groups) > 1
+                else "all",
                 "stamp": _stamp(pane for panes in shelf.panes[group].values() for pane in panes),
             }
             for group in groups

@@ -75,11 +75,11 @@ def test_no_name_is_ever_more_than_text(open_page, serve, hostile, way, tmp_path
         details.evaluate("element => (element.open = true)")
     links = page.locator("nav a")
     assert links.count() == 2 * len(HOSTILE)
-    for place in (1, 0, *range(4, 2 * len(HOSTILE), 5)):
+    for place in (1, 0, 14, 19):
         drawn_again(page, links.nth(place).click)
         everyone = page.evaluate("resolve().collection.groups.map(({ name }) => name)")
         assert set(everyone) == {None, *HOSTILE}
-        for apart in (False, True):
+        for apart in (False, True) if place == 0 else (False,):
             change = {"groups": everyone, "apart": apart}
             drawn_again(page, lambda change=change: page.evaluate("change => choose(change)", change))
             for plot in ("#density .plot", "#cdf .plot", "#mean", "#time", "#panes"):
@@ -87,6 +87,7 @@ def test_no_name_is_ever_more_than_text(open_page, serve, hostile, way, tmp_path
                     if found.is_visible():
                         found.hover()
             assert harm(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1366
     texts = page.evaluate("document.body.innerText + [...document.querySelectorAll('text')].map((t) => t.textContent)")
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x00\x1b]", texts)
     assert "<img src=x onerror=" in texts

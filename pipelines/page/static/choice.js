@@ -54,9 +54,11 @@ function resolve() {
 function viewOf(collection, window, groups, pictures, series) {
   const all = groups.map((group, place) => ({
     ...group,
+    label: brief(group.label),
     picture: pictures.groups.find(({ id }) => id === group.id),
     series: series[place],
     windows: series[place].windows,
   }));
-  return { collection, window, all, groups: all.filter(({ picture }) => picture !== undefined) };
+  const named = { ...collection, label: brief(collection.label), unit: brief(collection.unit) };
+  return { collection: named, window, all, groups: all.filter(({ picture }) => picture !== undefined) };
 }

@@ -36,7 +36,7 @@ function drawDensity(element, { collection, groups }, apart) {
       : collection.integer && length === 1
         ? "at each whole number"
         : `per ${number(length, 1)}${unitOf(collection)}`;
-  document.getElementById("density-heading").textContent = `How the values are spread: share of values ${per}`;
+  document.getElementById("density-heading").textContent = `Share of values ${per}`;
   const alike = apart ? { range: [105 * length * lowest, 105 * length * highest] } : { rangemode: "tozero" };
   for (const [plot, mine] of plotsIn(element, known, apart)) {
     const traces = mine.map((group) => {
@@ -65,11 +65,11 @@ function drawDensity(element, { collection, groups }, apart) {
       plot,
       words,
       traces,
-      layout(330, {
-        margin: { l: 54, r: 14, t: 22, b: 40 },
+      layout(310, {
+        margin: { l: 46, r: 14, t: 22, b: 40 },
         hovermode: "x unified",
         xaxis: domainAxis(collection, known, apart),
-        yaxis: { ...alike, ticksuffix: " %", title: { text: apart ? "" : plain(`share of values ${per}`) } },
+        yaxis: { ...alike, ticksuffix: " %" },
         shapes: only ? medianMark(only) : [],
         annotations: only && !apart ? [medianName(only, collection)] : [],
         ...(apart ? SMALL : {}),
@@ -155,10 +155,11 @@ function drawCdf(element, { collection, groups }, apart) {
       plot,
       words,
       [...bands, ...curves],
-      layout(300, {
+      layout(310, {
+        margin: { l: 46, r: 14, t: 22, b: 40 },
         hovermode: "x unified",
         xaxis: domainAxis(collection, known, apart),
-        yaxis: { range: [0, 101], ticksuffix: " %", title: { text: apart ? "" : "share of values at or below" } },
+        yaxis: { range: [0, 101], ticksuffix: " %" },
         ...(apart ? SMALL : {}),
       }),
     );

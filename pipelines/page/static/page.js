@@ -51,7 +51,13 @@ function showChosen(view) {
   showWarnings(view);
   const here = view.groups.length > 0;
   const distributed = view.groups.some(({ picture }) => picture.probabilities !== null);
-  const sections = { short: here, distribution: distributed, "only-mean": here && !distributed, moved: here };
+  const sections = {
+    short: here,
+    "in-numbers": here,
+    distribution: distributed,
+    "only-mean": here && !distributed,
+    moved: here,
+  };
   for (const [section, wanted] of Object.entries(sections)) at(section).hidden = !wanted;
   if (here) {
     at("answer").replaceChildren(...answer(view));
@@ -61,6 +67,9 @@ function showChosen(view) {
   at("arrangement").querySelector(`[value=${chosen.apart ? "apart" : "together"}]`).checked = true;
   const wanted = showQuantities(view);
   const moved = showPanes(view);
+  const several = view.all.some(({ windows }) => windows.length > 1);
+  at("time").hidden = !several;
+  at("time-about").hidden = several;
   tableOf = (picture) => TABLES[picture](view, wanted);
   document.querySelectorAll("details[data-table]").forEach(fillTable);
   const apart = chosen.apart && view.groups.length > 1;
@@ -68,7 +77,7 @@ function showChosen(view) {
     () => drawReports(at("reports"), view, (window) => choose({ window: windowKey(window) })),
     ...(distributed ? [() => drawDensity(at("density"), view, apart), () => drawCdf(at("cdf"), view, apart)] : []),
     ...(here && !distributed ? [() => drawMean(at("mean"), view)] : []),
-    () => drawTime(at("time"), view, wanted),
+    ...(several ? [() => drawTime(at("time"), view, wanted)] : []),
     ...(moved ? [() => drawPanes(at("panes"), view)] : []),
   ];
 }

@@ -17,27 +17,34 @@ function density({ probabilities, edges }, scale) {
   return probabilities.map((share, index) => share / (place(edges[index + 1]) - place(edges[index])));
 }
 
-/** A round length, such as 1,000 dollars, in which the highest density is a share of 3 to 30 %. */
+/** A round length, such as 1,000 dollars, in which the highest density is a share of some 3 to 30 %. */
 function roundLength(highest, { scale, integer }) {
   if (scale === "log" || !(highest > 0)) return 1;
   const length = 10 ** Math.round(Math.log10(0.1 / highest));
-  return integer ? Math.max(1, length) : length;
+  if (integer) return Math.max(1, length);
+  return length === 1 ? 2 : length; // of one, the unit's name would have to be in the singular
 }
 
 /** Of arrays too long for the arguments of Math.min and Math.max. */
 const least = (values) => values.reduce((one, other) => Math.min(one, other), Infinity);
 const greatest = (values) => values.reduce((one, other) => Math.max(one, other), -Infinity);
 
+const middle = ({ start, end }) => start / 2 + end / 2;
+
+/** The time from one window to the next where none is missing: sliding windows overlap, others stand side by side. */
+const pace = (windows) =>
+  least(windows.map(({ start, end }, index) => Math.min(end - start, (windows[index + 1]?.start ?? Infinity) - start)));
+
 /** Runs of places whose windows follow one another and have a value: nothing is drawn over what is missing. */
-function runs(starts, values) {
-  const steps = starts.slice(1).map((start, index) => start - starts[index]);
-  const usual = least(steps);
+function runs(windows, values) {
+  const longest = 1.5 * pace(windows);
   const found = [];
   values.forEach((value, index) => {
     if (Number.isNaN(value)) return;
-    const follows = index > 0 && !Number.isNaN(values[index - 1]) && steps[index - 1] <= 1.5 * usual;
-    if (follows) found.at(-1).push(index);
-    else found.push([index]);
+    const before = index - 1;
+    if (found.at(-1)?.at(-1) === before && windows[index].start - windows[before].start <= longest) {
+      found.at(-1).push(index);
+    } else found.push([index]);
   });
   return found;
 }

@@ -9,14 +9,6 @@ const SYMBOLS = new Map([
 const MANY = 150; // so many windows are an area, not bars of their own
 const FEW = 30; // so many windows have points with bars; more have a line in a ribbon
 
-const middle = ({ start, end }) => start / 2 + end / 2;
-
-/** The usual time between windows, or a window's length where there is one only. */
-function pace(windows) {
-  const steps = windows.slice(1).map((window, index) => window.start - windows[index].start);
-  return steps.length ? least(steps) : windows[0].end - windows[0].start;
-}
-
 function drawReports(element, { collection, window, all: [first] }, choose) {
   const { series, windows, label } = first;
   const width = 0.86 * pace(windows);
@@ -100,7 +92,7 @@ function drawTime(element, { collection, window, all: groups }, wanted) {
     traces,
     layout(320, {
       margin: { l: 54, r: names.length ? 58 : 14, t: 8, b: 40 },
-      xaxis: { type: "date", title: { text: "window (UTC)" } },
+      xaxis: { type: "date", title: { text: "window (UTC)" }, ...(few ? around(groups) : {}) },
       yaxis: valueAxis(collection),
       annotations: names.flat(),
       shapes: [
@@ -119,14 +111,18 @@ function drawTime(element, { collection, window, all: groups }, wanted) {
   );
 }
 
+/** Room around the windows: a point alone would be seen by the millisecond. */
+function around(groups) {
+  const windows = groups.flatMap(({ windows }) => windows);
+  const room = least(windows.map(({ start, end }) => end - start)) / 2;
+  return { range: [least(windows.map(({ start }) => start)) - room, greatest(windows.map(({ end }) => end)) + room] };
+}
+
 function overTime(collection, { index, label, series, windows }, of, few, beside) {
   const { name, value, low, high } = quantity(series, of);
   const shift = 0.06 * beside * pace(windows);
   const x = windows.map((each) => middle(each) + shift);
-  const found = runs(
-    windows.map(({ start }) => start),
-    value,
-  );
+  const found = runs(windows, value);
   const main = of === "mean" || of === 0.5;
   const said = windows.map(
     (each, row) =>

@@ -58,6 +58,9 @@ const within = (value, low, high) => `${number(value)} [${number(low)}, ${number
 
 const timingName = (timing) => timing.replaceAll("_", " ");
 
+/** A name that leaves room for others. */
+const brief = (text) => (text.length > 40 ? `${text.slice(0, 39)}…` : text);
+
 /** A text for the plotting library, which would take tags, entities and dollars in it for its own. */
 const ENTITIES = new Map([
   ["&", "&amp;"],
