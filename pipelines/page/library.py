@@ -55,6 +55,7 @@ class Library:
         self._files: dict[str, File] = {}
         self._serial = 0
         self._run = secrets.token_hex(8)
+        self._packed = "", b""
 
     def refresh(self, patience: float = math.inf) -> bool:
         """Reads what is new or has changed, for about so many seconds; whether all has been read."""
@@ -81,6 +82,13 @@ class Library:
 
     def outline(self) -> dict[str, Any]:
         return {"run": self._run, "version": self.version, **self.catalogue.outline(self.ids)}
+
+    def packed_outline(self) -> bytes:
+        """The same in few bytes; made once for everybody who looks."""
+        version = self.version
+        if self._packed[0] != version:
+            self._packed = version, pack(self.outline())
+        return self._packed[1]
 
     def chunk(self, run: str, chunk_id: int) -> bytes | None:
         """What the page asks for by an id of the outline; None for an id that was never given, or by another run."""

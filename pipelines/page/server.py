@@ -15,7 +15,6 @@ from typing import Any
 
 from pipelines.console import complain
 from pipelines.page.assets import PLOTLY, SCRIPTS, asset, fill, plotly
-from pipelines.page.data import pack
 from pipelines.page.library import GoneError, Library
 
 MOST_CONNECTIONS = 32
@@ -181,7 +180,7 @@ class Handler(BaseHTTPRequestHandler):
             case ["data", "outline", version]:
                 if version == library.version:
                     return HTTPStatus.NO_CONTENT, DATA, b""
-                return HTTPStatus.OK, DATA, pack(library.outline())
+                return HTTPStatus.OK, DATA, library.packed_outline()
             case ["data", run, chunk_id] if _is_count(chunk_id):
                 chunk = library.chunk(run, int(chunk_id))
                 if chunk is not None:

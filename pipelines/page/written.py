@@ -6,7 +6,6 @@ import base64
 from collections.abc import Iterator
 
 from pipelines.page.assets import SCRIPTS, asset, fill, plotly, script_hash
-from pipelines.page.data import pack
 from pipelines.page.library import Library
 
 
@@ -32,7 +31,10 @@ def written_page(library: Library, title: str) -> Iterator[bytes]:
     )
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{asset("page.css")}</style>'
     data = "\n".join(
-        [_data("outline", pack(outline)), *(_data(str(part), _chunk(library, outline["run"], part)) for part in first)]
+        [
+            _data("outline", library.packed_outline()),
+            *(_data(str(part), _chunk(library, outline["run"], part)) for part in first),
+        ]
     )
     scripts = "\n".join(f"<script>{text}</script>" for text in texts)
     before, after = fill(title, head, data, scripts)
