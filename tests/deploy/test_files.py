@@ -111,6 +111,15 @@ def test_services_and_volumes_that_are_named_exist():
             assert (DEPLOY / source).is_dir() if source.startswith(".") else source in volumes
 
 
+def test_workers_cannot_reach_the_job_server():
+    """They take in what strangers sent, and it runs what it is given."""
+    services = compose()["services"]
+    assert not set(services["jobserver"]["networks"]) & set(services["taskmanager"].get("networks", ["default"]))
+    assert services["workers"]["network_mode"] == "service:taskmanager"
+    for needed in ("jobmanager", "kafka"):
+        assert set(services["jobserver"]["networks"]) <= set(services[needed]["networks"]) - {"default"}
+
+
 # ---- Kubernetes
 
 
@@ -372,6 +381,12 @@ def test_guides_name_no_other_versions():
         for name, tag in re.findall(r"([\w./-]+):v?(\d+\.\d+[\w.-]*)", guide.read_text()):
             named = known.get(name) or known.get(name.rpartition("/")[2])
             assert named == tag.rstrip("."), f"{relative(guide)}: {name}:{tag}"
+
+
+def test_the_guide_installs_the_operator_that_the_manifests_are_written_for():
+    guide, operator = (DEPLOY / "flink" / "README.md").read_text(), version(OPERATOR, "operator.version")
+    assert f"/flink-kubernetes-operator-{operator}/" in guide
+    assert f"operator-docs-stable/) {operator.rpartition('.')[0]}," in guide
 
 
 def test_the_environment_is_the_pinned_one():

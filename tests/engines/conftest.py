@@ -126,6 +126,7 @@ class Run:
         def all_there():
             if not self.process.alive:
                 raise AssertionError(f"the command ended; {self.process.tail()}")
+            time.sleep(1)  # reading it all takes a core, which the engine has better use for
             found = tallies_in(self.output)
             for key, counts in found.items():
                 assert sum(counts) <= sum(expected.get(key, [])), f"{key}: counted too often"
