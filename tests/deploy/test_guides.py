@@ -7,7 +7,7 @@ from deployments import GUIDES, ROOT, blocks
 from tools import or_skip
 
 from deploy.local.processes import Process, eventually, stop
-from deploy.local.tools import need
+from deploy.local.tools import need, tools_folder
 
 MARKS = {"", "keep-running", "not-run-here"}
 READY = ("Ctrl-C stops everything", "results go to")
@@ -25,7 +25,7 @@ def test_every_block_says_what_becomes_of_it(guide):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("engines")
+@pytest.mark.xdist_group("guides")  # whose commands name their ports
 @pytest.mark.parametrize(
     "guide",
     [guide for guide in GUIDES if {"", "keep-running"} & {mark for mark, _ in blocks(guide)}],
@@ -40,7 +40,7 @@ def test_the_commands_do_what_the_guide_says(guide, tmp_path):
     for path in ROOT.iterdir():
         if path.name not in NOT_OURS:
             (home / path.name).symlink_to(path)
-    environment = {"TMPDIR": str(temporary), "PYTHONPATH": str(home)}
+    environment = {"TMPDIR": str(temporary), "PYTHONPATH": str(home), "HUSHGRAM_TOOLS": str(tools_folder())}
     running = []
     try:
         for number, (mark, commands) in enumerate(blocks(guide)):

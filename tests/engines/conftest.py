@@ -1,4 +1,5 @@
-"""Real servers for the tests of this folder: one broker and one Flink cluster for all, started when first asked for."""
+"""Real servers for the tests of this folder, started when first asked for: in each process of the test run one broker
+and one Flink cluster for all of its tests."""
 
 import shutil
 import sys
@@ -21,10 +22,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def pytest_collection_modifyitems(items):
-    """They share servers, so they share a process of the test run."""
     for item in items:
         if ROOT / "tests" / "engines" in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("engines"))
             item.add_marker(pytest.mark.slow)
 
 

@@ -22,10 +22,8 @@ addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) 
 
 
 def pytest_collection_modifyitems(items):
-    """They share a browser, so they share a process of the test run."""
     for item in items:
         if HERE in item.path.parents and "browser" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("view"))
             item.add_marker(pytest.mark.slow)
 
 
