@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pools import beams_pool
 from streams import YAML, letters_in, tallies_in
 from tools import or_skip
 
@@ -72,9 +73,16 @@ def postgres(server, monkeypatch):
 
 @pytest.fixture
 def sturdy_cluster(folder):
-    """State on disk, and jobs that outlive the JobManager."""
+    """State on disk, and jobs that outlive the JobManager; one TaskManager, since Beam's pool is for one."""
     settings = {"state.backend.type": "rocksdb", "state.backend.incremental": "true"}
-    yield from _running(Cluster(folder / "sturdy", settings=settings, high_availability=True))
+    yield from _running(Cluster(folder / "sturdy", task_managers=1, settings=settings, high_availability=True))
+
+
+@pytest.fixture
+def boot_pool(boot, tmp_path):
+    """Workers as those of the images: they know the job's options, and keep state in memory that ours do not."""
+    with beams_pool(Path(sys.executable), boot, tmp_path, {"PYTHONPATH": str(ROOT)}) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

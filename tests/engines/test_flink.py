@@ -133,14 +133,21 @@ def test_counts_are_exact_whatever_is_killed(collections, topic, on_flink, clust
     assert cluster.dropped_late(job) == 0
 
 
-def test_state_on_disk_and_a_job_that_outlives_the_job_manager(collections, topic, on_cluster, sturdy_cluster, now):
-    """RocksDB, incremental checkpoints and ZooKeeper; first a TaskManager dies, then the JobManager."""
+def test_a_job_as_in_production_outlives_every_part(collections, topic, on_cluster, sturdy_cluster, boot_pool, now):
+    """Beam's workers, RocksDB, incremental checkpoints, ZooKeeper; the TaskManager dies, then the JobManager."""
     parts = [everything(collections, now, seed=100 * part + 3, count=60) for part in range(1, 6)]
     whole = Stream()
     for part in parts:
         whole.add(part)
     topic.send(parts[0].messages)
-    run, job = on_cluster(sturdy_cluster)
+    nothing_staged = "--experiments=disable_logging_submission_environment"
+    run, job = on_cluster(
+        sturdy_cluster,
+        f"--environment_config={boot_pool}",
+        "--parallelism=2",
+        "--sdk_worker_parallelism=2",
+        nothing_staged,
+    )
     run.until_some()
     topic.send(parts[1].messages)
     sturdy_cluster.kill_task_manager()

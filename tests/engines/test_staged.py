@@ -8,10 +8,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from pools import beams_pool
 from reports import avro_file, exact_tallies, report_rows
 from streams import tallies_in
-
-from deploy.local.processes import HOST, Process, free_port, listening, stop
 
 ROOT = Path(__file__).parents[2]
 OURS = ("hushgram", "schemas", "transforms", "pipelines")
@@ -31,24 +30,10 @@ def bare(tmp_path):
 @pytest.fixture
 def pool(bare, boot, tmp_path):
     """Beam's worker pool in that environment, which starts every worker by Beam's boot program."""
-    script = tmp_path / "boot"
-    script.write_text(f'#!/bin/sh\ncd {tmp_path}\nexec {boot} --semi_persist_dir={tmp_path} "$@"\n')
-    script.chmod(0o755)
-    address = f"{HOST}:{free_port()}"
-    command = [bare, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={address.split(':')[1]}"]
-    environment = {
-        "PATH": f"{bare.parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": "",
-        "TMPDIR": str(tmp_path),
-        # A worker's pip asks the index for the newest of everything, unless it is told otherwise.
-        "PIP_CONSTRAINT": str(ROOT / "constraints.txt"),
-        # Otherwise boot makes a virtual environment of its own, in a folder of the system.
-        "RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT": "1",
-    }
-    process = Process([*command, f"--container_executable={script}"], tmp_path / "pool.log", environment)
-    process.wait(lambda: listening(address))
-    yield address
-    stop([process])
+    # A worker's pip asks the index for the newest of everything, unless it is told otherwise.
+    environment = {"PYTHONPATH": "", "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
+    with beams_pool(bare, boot, tmp_path, environment) as address:
+        yield address
 
 
 def test_a_staged_source_package_installs_and_runs_where_only_beam_is(bare, pool, prism, collections, folder, tmp_path):
