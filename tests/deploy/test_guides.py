@@ -1,6 +1,8 @@
 """The guides' commands, run as they stand there: every block of a shell is run, or says that it is not run here."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 from deployments import GUIDES, ROOT, blocks
@@ -34,6 +36,8 @@ def test_every_block_says_what_becomes_of_it(guide):
 def test_the_commands_do_what_the_guide_says(guide, tmp_path):
     """One after the other, where the project's files are and nothing else is; what goes on is stopped at the end."""
     or_skip(need, "java", "mvn", "go", "curl")
+    # On a fresh machine this takes minutes, which are not those that a command is waited for below.
+    subprocess.run([sys.executable, "-m", "deploy.local", "install"], cwd=ROOT, check=True)
     home, temporary = tmp_path / "project", tmp_path / "tmp"
     home.mkdir()
     temporary.mkdir()
