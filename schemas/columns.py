@@ -74,7 +74,7 @@ def decode(
     if count * LEAST_RECORD > len(data) or (count == 0 and data):
         raise DamagedError(f"{count} records cannot be in {len(data)} bytes")
     if count and _same(writer, definition):
-        return _columns(_decode_fast(definition, count, data, lengths))
+        return _decode_fast(definition, count, data, lengths)
     return from_records(definition, decode_one_by_one(definition, writer, count, data))
 
 
@@ -85,7 +85,7 @@ def _same(writer: dict[str, Any], definition: Definition) -> bool:
         return False
 
 
-def _decode_fast(definition: Definition, count: int, data: bytes, lengths: IntArray | None) -> pl.DataFrame:
+def _decode_fast(definition: Definition, count: int, data: bytes, lengths: IntArray | None) -> ReportColumns:
     sync = bytes(SYNC_SIZE)
     container = b"".join([_plain_header(definition), write_long(count), write_long(len(data)), data, sync])
     try:
@@ -96,10 +96,11 @@ def _decode_fast(definition: Definition, count: int, data: bytes, lengths: IntAr
         raise DamagedError(f"records that cannot be decoded: {' '.join(str(error).split())[:200]}") from None
     if frame.height != count:
         raise DamagedError(f"{frame.height} records where the block tells of {count}")
-    found = encoded_lengths(frame, data)
+    columns = _columns(frame)
+    found = encoded_lengths(columns, data)
     if int(found.sum()) != len(data) or (lengths is not None and not np.array_equal(found, lengths)):
         raise DamagedError(f"records of {int(found.sum())} bytes in a block of {len(data)}, or cut at other places")
-    return frame
+    return columns
 
 
 def _plain_header(definition: Definition) -> bytes:
@@ -140,35 +141,36 @@ def from_records(definition: Definition, records: Sequence[dict[str, Any]]) -> R
         raise DamagedError(f"records that cannot be held: {type(error).__name__} {error}"[:200]) from None
 
 
-def encoded_lengths(frame: pl.DataFrame, data: bytes | None = None) -> IntArray:
+def encoded_lengths(columns: ReportColumns, data: bytes | None = None) -> IntArray:
     """How many bytes Avro takes for each row, from its values alone.
 
     Given the bytes, the two that tell null from a value must be where they should: polars does not look closely.
     """
-    start = 8 + _text_lengths(frame["collection"]) + long_lengths(frame["event_time"].to_physical().to_numpy())
-    if "cell" in frame.columns:
-        start += long_lengths(frame["cell"].to_numpy())
+    start = 8 + _text_lengths(columns.collection) + long_lengths(columns.event_time)
+    if columns.cells is not None:
+        start += long_lengths(columns.cells)
     else:
-        start += _with_prefix(frame["cells"].bin.size())
-    has_group, has_id = (frame[name].is_not_null().to_numpy() for name in ("group", "id"))
-    group = 1 + has_group * _text_lengths(frame["group"].fill_null(""))
-    lengths = start + group + 1 + 16 * has_id
+        assert columns.packed is not None
+        start += _with_prefix(np.array([len(cells) for cells in columns.packed], dtype=np.int64))
+    group = 1 + _text_lengths(columns.group)
+    lengths = start + group + 1 + 16 * columns.has_id
     if data is not None and int(lengths.sum()) == len(data):
         octets, rows = np.frombuffer(data, dtype=np.uint8), np.cumsum(lengths) - lengths
-        for place, present in ((rows + start, has_group), (rows + start + group, has_id)):
+        for place, present in ((rows + start, group > 1), (rows + start + group, columns.has_id)):
             if not np.array_equal(octets[place], 2 * present.view(np.uint8)):
                 raise DamagedError("a record that is neither null nor a value where it must be one")
     return lengths
 
 
-def _text_lengths(texts: pl.Series) -> IntArray:
-    return _with_prefix(texts.str.len_bytes())
+def _text_lengths(labels: Labels) -> IntArray:
+    """Of each row's text; null has none, not even the number of its bytes."""
+    told = np.array([len((name or "").encode()) for name in labels.names], dtype=np.int64)
+    return np.where([name is not None for name in labels.names], _with_prefix(told), 0)[labels.codes]
 
 
-def _with_prefix(sizes: pl.Series) -> IntArray:
+def _with_prefix(sizes: IntArray) -> IntArray:
     """Texts and bytes stand behind the number of their bytes."""
-    numbers = sizes.to_numpy().astype(np.int64)
-    return numbers + long_lengths(numbers)
+    return sizes + long_lengths(sizes)
 
 
 SEVENS = 2 ** np.arange(7, 64, 7, dtype=np.uint64)

@@ -58,13 +58,13 @@ class Uploads:
             return self
         return Uploads(**self._rows(np.flatnonzero(rows)), cells=self.cells[np.repeat(rows, self.sizes)])
 
-    def reordered(self, order: IntArray) -> Uploads:
-        """The uploads in another order."""
+    def cells_of(self, rows: IntArray) -> IntArray:
+        """Where the cells of some rows stand, one row after the other."""
         if (self.sizes == 1).all():  # single reports: each row is its cell
-            return Uploads(**self._rows(order), cells=self.cells[order])
-        starts, sizes = np.cumsum(self.sizes) - self.sizes, self.sizes[order]
-        within = np.arange(self.cells.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return Uploads(**self._rows(order), cells=self.cells[np.repeat(starts[order], sizes) + within])
+            return rows
+        starts, sizes = np.cumsum(self.sizes) - self.sizes, self.sizes[rows]
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.repeat(starts[rows], sizes) + within
 
     def between(self, start: int, end: int) -> Uploads:
         """The uploads of consecutive rows, without copying."""
