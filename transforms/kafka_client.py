@@ -9,6 +9,9 @@ from typing import Any
 from schemas.messages import LARGEST_MESSAGE
 from transforms.texts import read_text
 
+FETCH_WAIT = "100"
+"""Milliseconds that a broker holds an answer back until there is more to tell. Whoever asks for the end of a partition
+waits behind it: at the client's own half second, sources that have caught up would keep their slot from the others."""
 SETTLED = {
     "enable.auto.commit": "false",  # offsets are the engine's, in its checkpoints
     "auto.offset.reset": "error",  # reports that were deleted unread must not be skipped in silence
@@ -56,7 +59,7 @@ def consumer(properties: Mapping[str, str], properties_file: str | None = None, 
     """A consumer, which leaves offsets to the engine."""
     from confluent_kafka import Consumer
 
-    return _client(Consumer, properties, properties_file, {**SETTLED, **more})
+    return _client(Consumer, {"fetch.wait.max.ms": FETCH_WAIT, **properties}, properties_file, {**SETTLED, **more})
 
 
 def producer(properties: Mapping[str, str], properties_file: str | None = None) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from schemas import definitions
 from schemas.columns import Labels, decode, encoded_lengths, from_records, revision_number
-from schemas.container import DamagedError, inflate, read_block, read_header
+from schemas.container import DamagedError, inflate, read_block, read_header, write_long
 from schemas.definitions import BY_FINGERPRINT, REPORT, REPORT_BATCH
 from schemas.encode import encode_reports, write_container
 from schemas.messages import LARGEST_MESSAGE, MARKER, decode_message, decode_reports, encode_message
@@ -113,6 +113,16 @@ def test_a_wrong_count_is_refused(count):
     block = body(REPORT, _sample(12))
     with pytest.raises(DamagedError):
         decode(REPORT, REPORT.parsed, count, block)
+
+
+@pytest.mark.parametrize("power", [20, 31, 33, 40, 47, 62])
+def test_absurd_lengths_take_no_memory_and_end_no_process(power):
+    """Of a name, of cells and of a group: a decoder that believed them would be killed by its first allocation."""
+    for definition in (REPORT, REPORT_BATCH):
+        for before in (b"", b"\x02c" + bytes(8), b"\x02c" + bytes(8) + b"\x02\x00\x02"):
+            for length in (2**power, -(2**power)):
+                with pytest.raises(DamagedError):
+                    decode(definition, definition.parsed, 2, before + write_long(length) + bytes(100))
 
 
 @settings(max_examples=200, deadline=None)
