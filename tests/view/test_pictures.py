@@ -57,6 +57,16 @@ def test_the_curve_that_is_drawn_rises_within_the_snapshots_band(open_page, writ
     assert lines_drawn(page, "#cdf") >= 1
 
 
+@pytest.mark.parametrize("name", ["latency", "age"])
+def test_the_table_behind_the_curve_has_the_curve_itself(open_page, written, stream, name):
+    page = open_page(f"{written}#collection={name}")
+    _, drawn = traces(page, "#cdf .plot")
+    points, curve = np.array([[float(cell) for cell in row[:2]] for row in table(page, "cdf")]).T
+    assert points.tolist() == newest(stream[1], name).cdf_points.tolist()
+    place = np.log if name == "latency" else np.asarray
+    assert 100 * curve == pytest.approx(np.interp(place(points), place(drawn["x"]), drawn["y"]), abs=1e-9)
+
+
 def test_a_mean_alone_is_drawn_with_its_interval_over_the_domain(open_page, written, stream):
     page = open_page(f"{written}#collection=load&all=&group=eu")
     assert page.is_hidden("#distribution")
@@ -185,8 +195,11 @@ def test_numbers_on_the_page_are_those_of_the_file(open_page, written, stream):
         assert everything[f"{name}, 95 % from, to"] == ", ".join(map(js, [q.value, q.low, q.high]))
     shares = [float(row[2]) for row in table(page, "density")]
     assert shares == snapshot.probabilities.tolist()
-    band = np.array([[float(cell) for cell in row] for row in table(page, "cdf")])
-    assert band.T.tolist() == [part.tolist() for part in (snapshot.cdf_points, snapshot.cdf_low, snapshot.cdf_high)]
+    points, curve, *band = np.array([[float(cell) for cell in row] for row in table(page, "cdf")]).T
+    assert points.tolist() == snapshot.cdf_points.tolist()
+    assert [end.tolist() for end in band] == [snapshot.cdf_low.tolist(), snapshot.cdf_high.tolist()]
+    edges = np.linspace(snapshot.low, snapshot.high, snapshot.probabilities.size + 1)
+    assert curve == pytest.approx(np.interp(points, edges, [0, *np.cumsum(snapshot.probabilities)]), abs=1e-12)
 
 
 def test_numbers_are_rounded_as_in_the_terminal(open_page, written):
