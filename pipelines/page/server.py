@@ -170,8 +170,10 @@ class Handler(BaseHTTPRequestHandler):
         """A page elsewhere may point a name of its own at this machine; it cannot make the browser say another Host."""
         if not self.server.loopback:
             return True
-        name, port = (self.headers.get("Host") or "").rpartition(":")[::2]
-        return name in ("localhost", "127.0.0.1", "[::1]") and port == str(self.server.server_address[1])
+        name, colon, port = (self.headers.get("Host") or "").rpartition(":")
+        if not colon or port.endswith("]"):  # a browser leaves out the port that is HTTP's own
+            name, port = f"{name}{colon}{port}", "80"
+        return is_loopback(name.strip("[]")) and port == str(self.server.server_address[1])
 
     def _data(self, path: str) -> tuple[HTTPStatus, str, bytes]:
         """`/data/outline/VERSION` is empty while that version is the one there is; `/data/RUN/ID` is a chunk."""

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import fastavro
 import numpy as np
@@ -14,10 +15,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from reports import avro_file, batch_rows, exact_tallies, report_rows
 from streams import Stream, everything, read_topic, tallies_in
+from tables import rows_in
 
 from deploy.local.processes import eventually
 from pipelines import command
-from pipelines.results import read_results
+from pipelines.results import best, read_results
 from schemas.definitions import REPORT, REPORT_BATCH
 from schemas.messages import encode_message
 from schemas.records import Snapshot
@@ -28,10 +30,11 @@ SPAN = 10.0
 """Seconds over which a stream that meets a fault is sent."""
 
 
-def test_a_stream_with_everything_in_it(folder, collections, topic, on_flink, cluster, now):
+def test_a_stream_with_everything_in_it(folder, collections, topic, on_flink, cluster, postgres, now):
+    sink = ["--sink", _with_password_file(postgres, folder / "pgpass")]
     early, later = everything(collections, now, seed=1), everything(collections, now, seed=50)
     topic.send(early.messages)
-    run, job = on_flink()
+    run, job = on_flink(*sink)
     run.until_some()
     topic.send(later.messages)
     early.add(later)
@@ -39,16 +42,36 @@ def test_a_stream_with_everything_in_it(folder, collections, topic, on_flink, cl
     run.until_tallies(expected)
     run.until_letters(early.refused, early.of_unknown_number)
     assert cluster.dropped_late(job) == 0
+    _until_the_table_has_the_best(postgres, run.output)
     _estimates_are_those_of_a_batch_run(folder, collections, early, run.output)
     _on_time_panes_hold_what_they_promise(topic, collections, early, run.output)
     _lag_can_be_watched(topic)
     cluster.cancel(job)
 
     # Replay: the same topic again, all of it backlog now.
-    again, _ = on_flink(suffix="-again")
+    again, _ = on_flink(*sink, suffix="-again")
     again.until_tallies(expected)
     assert _bytes_in(again.output) == _bytes_in(run.output)
     again.until_letters(early.refused, early.of_unknown_number)
+    _until_the_table_has_the_best(postgres, run.output, again.output)
+
+
+def _with_password_file(postgres, file):
+    """The address for workers that run since before there was a password: it is not in their environment."""
+    password = postgres.environment["PGPASSWORD"].replace(":", r"\:")
+    file.write_text(f"*:*:*:*:{password}\n")
+    file.chmod(0o600)
+    return f"{postgres.url}?passfile={quote(str(file))}"
+
+
+def _until_the_table_has_the_best(postgres, *outputs):
+    """Of all panes that the runs have written to files, the best of each window."""
+
+    def the_same():
+        written = best(s for output in outputs for s in read_results(str(output), "snapshots", Snapshot.from_avro))
+        return rows_in(postgres) == [snapshot.to_avro() for snapshot in written]
+
+    eventually("the best panes in the table", the_same, 30)
 
 
 def _estimates_are_those_of_a_batch_run(folder, collections, stream, output):

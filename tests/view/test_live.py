@@ -89,3 +89,44 @@ def test_a_link_is_kept_while_a_large_directory_is_still_read(open_page, serve, 
     expect(page.locator("#window-label")).to_contain_text("(6 of 6)")
     assert f"window={window}" in unquote(page.url)
     assert page.is_hidden("#notice")
+
+
+def test_going_there_and_back_before_it_is_drawn_shows_what_is_chosen(open_page, serve, tmp_path):
+    for hour in range(2):
+        write_pane(tmp_path, estimate(COMMUTE, None, hour, 1500 + hour))
+    page = open_page(serve(tmp_path).address)
+    held = []
+    page.route("**/data/*/*", lambda route: route.continue_() if "outline" in route.request.url else held.append(route))
+    page.click("#earlier")
+    page.wait_for_selector("#collection.stale")
+    page.click("#newest")
+    expect(page.locator("#collection")).not_to_have_class("stale")
+    for route in held:
+        route.continue_()
+    page.unroute("**/data/*/*")
+    # And once more, now back when some of its pictures are there.
+    page.evaluate(
+        """() => {
+          const whole = drawCdf;
+          drawCdf = (...given) => {
+            drawCdf = whole;
+            whole(...given);
+            choose({ window: null });
+          };
+        }"""
+    )
+    page.click("#earlier")
+    expect(page.locator("#window-label")).to_contain_text("(2 of 2)")
+    expect(page.locator("#numbers td").nth(1)).to_have_text("1,501")
+    expect(page.locator("#collection")).not_to_have_class("stale")
+
+
+def test_what_a_link_names_in_vain_is_told_until_something_is_chosen(open_page, serve, tmp_path):
+    for hour in range(2):
+        write_pane(tmp_path, estimate(COMMUTE, None, hour, 1500))
+    page = open_page(f"{serve(tmp_path).address}#collection=commute&window=1-2")
+    expect(page.locator("#notice")).to_contain_text("names a window that is not here")
+    drawn_again(page, lambda: write_pane(tmp_path, estimate(COMMUTE, None, 2, 1500)))
+    expect(page.locator("#notice")).to_contain_text("names a window that is not here")
+    drawn_again(page, lambda: page.click("#earlier"))
+    expect(page.locator("#notice")).to_be_hidden()

@@ -9,6 +9,7 @@ from browsing import drawn_again, js, lines_drawn, newest, newest_key, table, tr
 from pages import COMMUTE, estimate, write_window
 from reports import HOUR, START
 
+from hushgram import Collection
 from pipelines import command
 from pipelines.results import best, read_records
 from pipelines.words import NOTES, number, span
@@ -57,6 +58,16 @@ def test_the_curve_that_is_drawn_rises_within_the_snapshots_band(open_page, writ
     assert lines_drawn(page, "#cdf") >= 1
 
 
+@pytest.mark.parametrize("name", ["latency", "age"])
+def test_the_table_behind_the_curve_has_the_curve_itself(open_page, written, stream, name):
+    page = open_page(f"{written}#collection={name}")
+    _, drawn = traces(page, "#cdf .plot")
+    points, curve = np.array([[float(cell) for cell in row[:2]] for row in table(page, "cdf")]).T
+    assert points.tolist() == newest(stream[1], name).cdf_points.tolist()
+    place = np.log if name == "latency" else np.asarray
+    assert 100 * curve == pytest.approx(np.interp(place(points), place(drawn["x"]), drawn["y"]), abs=1e-9)
+
+
 def test_a_mean_alone_is_drawn_with_its_interval_over_the_domain(open_page, written, stream):
     page = open_page(f"{written}#collection=load&all=&group=eu")
     assert page.is_hidden("#distribution")
@@ -75,6 +86,54 @@ def test_a_mean_alone_is_drawn_with_its_interval_over_the_domain(open_page, writ
         [js(s.mean), js(s.mean_low), js(s.mean_high)] for s in (newest(stream[1], "load", g) for g in (None, "eu"))
     ]
     assert page.locator("#quantity option").all_inner_texts() == ["mean"]
+
+
+def test_shares_below_zero_are_explained_and_drawn_as_they_are(open_page, written, tmp_path):
+    assert open_page(f"{written}#collection=commute").is_hidden("#below-zero")
+    haar = Collection(name="haar", low=-50, high=50, unit="°C", buckets=64, epsilon=1.0, mechanism="haar")
+    snapshot = estimate(haar, reports=3000)
+    assert snapshot.probabilities.min() < 0
+    write_window(tmp_path, [snapshot])
+    assert command.main(["view", str(tmp_path)]) == 0
+    page = open_page((tmp_path / "page.html").as_uri())
+    assert "Shares below zero are noise." in page.inner_text("#below-zero")
+    assert min(traces(page, "#density .plot")[0]["y"]) < 0
+
+
+def test_numbers_on_an_axis_are_written_as_in_the_text(open_page, tmp_path):
+    huge = Collection(name="huge", low=0, high=1e12, unit="bytes", buckets=16, epsilon=2.0)
+    hopping = [estimate(huge, None, hour, 3000) for hour in range(3)]
+    for hour, each in enumerate(hopping):  # windows of two hours, one for each hour
+        key = replace(each.key, window_end=START + (hour + 2) * HOUR)
+        write_window(tmp_path, [replace(each, key=key, reports=hour)])
+    assert command.main(["view", str(tmp_path)]) == 0
+    page = open_page((tmp_path / "page.html").as_uri())
+    ticks = "plot => [...document.querySelectorAll(`${plot} .xtick text`)].map((text) => text.textContent)"
+    assert "0.2e+12" in page.evaluate(ticks, "#density")
+    counts = page.evaluate(ticks.replace("xtick", "ytick"), "#reports")
+    assert counts
+    assert all(count.isdecimal() for count in counts)  # no half of a report
+    shown = page.evaluate("document.querySelector('#time').layout.xaxis.range")
+    assert shown == [START, START + 4 * HOUR]  # an hour beside the middles of the first and the last
+
+
+def test_a_domain_s_end_is_named_on_its_axis(open_page, written):
+    page = open_page(f"{written}#collection=latency")
+    assert page.locator("#density .xtick text", has_text="10,000").is_visible()
+
+
+def test_many_groups_stand_within_their_window(open_page, tmp_path):
+    good = estimate(COMMUTE, reports=2000)
+    groups = [None, *(f"{number:02}" for number in range(30))]
+    for start in (START, START + HOUR):
+        times = {"window_start": start, "window_end": start + HOUR}
+        write_window(tmp_path, [replace(good, key=replace(good.key, group=group, **times)) for group in groups])
+    assert command.main(["view", str(tmp_path)]) == 0
+    everyone = "".join(f"&group={group}" for group in groups[1:])
+    page = open_page(f"{(tmp_path / 'page.html').as_uri()}#collection=commute&all={everyone}")
+    places = [trace["x"][0] for trace in traces(page, "#time")]
+    assert len(set(places)) == len(groups)
+    assert START < min(places) < max(places) < START + HOUR
 
 
 def test_groups_stand_together_and_side_by_side(open_page, written):
@@ -185,8 +244,11 @@ def test_numbers_on_the_page_are_those_of_the_file(open_page, written, stream):
         assert everything[f"{name}, 95 % from, to"] == ", ".join(map(js, [q.value, q.low, q.high]))
     shares = [float(row[2]) for row in table(page, "density")]
     assert shares == snapshot.probabilities.tolist()
-    band = np.array([[float(cell) for cell in row] for row in table(page, "cdf")])
-    assert band.T.tolist() == [part.tolist() for part in (snapshot.cdf_points, snapshot.cdf_low, snapshot.cdf_high)]
+    points, curve, *band = np.array([[float(cell) for cell in row] for row in table(page, "cdf")]).T
+    assert points.tolist() == snapshot.cdf_points.tolist()
+    assert [end.tolist() for end in band] == [snapshot.cdf_low.tolist(), snapshot.cdf_high.tolist()]
+    edges = np.linspace(snapshot.low, snapshot.high, snapshot.probabilities.size + 1)
+    assert curve == pytest.approx(np.interp(points, edges, [0, *np.cumsum(snapshot.probabilities)]), abs=1e-12)
 
 
 def test_numbers_are_rounded_as_in_the_terminal(open_page, written):

@@ -144,9 +144,18 @@ def test_a_name_from_elsewhere_that_points_here_is_not_answered(server, host):
     assert b"<html" not in content
 
 
-@pytest.mark.parametrize("host", ["localhost:PORT", "127.0.0.1:PORT", "[::1]:PORT"])
+@pytest.mark.parametrize("host", ["localhost:PORT", "127.0.0.1:PORT", "127.9.9.9:PORT", "[::1]:PORT"])
 def test_this_machine_is_answered_by_all_its_names(server, host):
     assert ask(server, "/", Host=host.replace("PORT", str(server.server_address[1])))[0].status == 200
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_port_that_browsers_leave_out_is_that_of_http(server, host):
+    assert ask(server, "/", Host=host)[0].status == 421
+    server.server_address = ("127.0.0.1", 80)
+    connection = http.client.HTTPConnection(*server.socket.getsockname(), timeout=10)
+    connection.request("GET", "/", headers={"Host": host})
+    assert connection.getresponse().status == 200
 
 
 def test_a_server_for_others_is_asked_by_any_name(directory):

@@ -29,6 +29,7 @@ function drawDensity(element, { collection, groups }, apart) {
   const heights = known.map(({ picture }) => density(picture, collection.scale));
   const highest = greatest(heights.map(greatest));
   const lowest = Math.min(0, least(heights.map(least)));
+  document.getElementById("below-zero").hidden = lowest > -1e-9 * highest;
   const length = roundLength(highest, collection);
   const per =
     collection.scale === "log"
@@ -66,7 +67,7 @@ function drawDensity(element, { collection, groups }, apart) {
       words,
       traces,
       layout(310, {
-        margin: { l: 46, r: 14, t: 22, b: 40 },
+        margin: { l: 46, r: 24, t: 22, b: 40 }, // to the right, for the name of the domain's end
         hovermode: "x unified",
         xaxis: domainAxis(collection, known, apart),
         yaxis: { ...alike, ticksuffix: " %" },
@@ -126,7 +127,7 @@ function drawCdf(element, { collection, groups }, apart) {
         y: [...picture.cdf_high, ...picture.cdf_low.toReversed()].map((share) => 100 * share),
         line: { width: 0, shape: stepped(collection, picture.cdf_points) ? "hvh" : "linear" },
         fill: "toself",
-        fillcolor: groupColour(index, 0.2),
+        fillcolor: groupColour(index, Math.max(0.05, Math.min(0.2, 0.4 / mine.length))),
       }));
     const curves = mine.map(({ index, label, picture }) => {
       const shares = cumulative(picture.probabilities);
@@ -156,7 +157,7 @@ function drawCdf(element, { collection, groups }, apart) {
       words,
       [...bands, ...curves],
       layout(310, {
-        margin: { l: 46, r: 14, t: 22, b: 40 },
+        margin: { l: 46, r: 24, t: 22, b: 40 }, // to the right, for the name of the domain's end
         hovermode: "x unified",
         xaxis: domainAxis(collection, known, apart),
         yaxis: { range: [0, 101], ticksuffix: " %" },

@@ -4,9 +4,12 @@
 const POLL_MILLISECONDS = 1000;
 let drawings = 0;
 let drawn = ""; // what the pictures show, to leave them alone while nothing of it changes
+let dimming; // what takes its time is dimmed meanwhile
+let astray = ""; // what a link named and the data does not have, in words, until something else is chosen
 
 function choose(change) {
   chosen = { ...chosen, ...change };
+  astray = "";
   show();
 }
 
@@ -18,11 +21,12 @@ async function show() {
   if (contents.unread === 0) keep(collection, groups, missing); // what a link names may still be read
   showChoice(collection, window, groups);
   const wanted = JSON.stringify([contents.run, collection, window.id, window.stamp, groups, chosen, colour("page")]);
-  if (wanted === drawn) return;
-  const waiting = setTimeout(() => at("collection").classList.add("stale"), 150);
+  if (wanted === drawn) return dim(false); // back to it before anything else was drawn
+  dim(true);
   try {
     const [pictures, ...series] = await Promise.all([window, ...groups].map((part) => fetchChunk(contents.run, part)));
     if (drawing !== drawings) return; // chosen anew in the meantime
+    drawn = ""; // until all of it is
     for (const draw of showChosen(viewOf(collection, window, groups, pictures, series))) {
       draw();
       await new Promise((resolve) => setTimeout(resolve)); // what is drawn can be seen before the rest is
@@ -33,9 +37,14 @@ async function show() {
   } catch (error) {
     if (drawing === drawings) notice(`This window’s data could not be had: ${error.message}`);
   } finally {
-    clearTimeout(waiting);
-    if (drawing === drawings) at("collection").classList.remove("stale");
+    if (drawing === drawings) dim(false);
   }
+}
+
+function dim(wanted) {
+  clearTimeout(dimming);
+  if (wanted) dimming = setTimeout(() => at("collection").classList.add("stale"), 150);
+  else at("collection").classList.remove("stale");
 }
 
 /** What is shown becomes the choice, and the link. */
@@ -43,7 +52,8 @@ function keep(collection, groups, missing) {
   const window = missing.includes("window") ? null : chosen.window;
   chosen = { ...chosen, collection: collection.name, window, groups: groups.map(({ name }) => name) };
   history.replaceState(null, "", linkTo(chosen));
-  notice(missing.length ? `The link names a ${missing.join(" and a ")} that is not here; this is what there is.` : "");
+  if (missing.length) astray = `The link names a ${missing.join(" and a ")} that is not here; this is what there is.`;
+  notice(astray);
 }
 
 /** Words and tables at once; the pictures are left to be drawn, in the order in which they are looked at. */
@@ -124,6 +134,7 @@ function listen() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
   window.addEventListener("hashchange", () => {
     chosen = readLink();
+    astray = "";
     show();
   });
 }

@@ -8,12 +8,27 @@ function cumulative(probabilities) {
   return sums;
 }
 
+/** How far along the axis a value stands. */
+const alongAxis = (scale) => (scale === "log" ? Math.log10 : (value) => value);
+
+/** The curve that is drawn, as a function: the share of values at or below one. It is straight within a bucket. */
+function curveOf({ probabilities, edges }, scale) {
+  const sums = cumulative(probabilities);
+  const place = alongAxis(scale);
+  return (value) => {
+    const after = edges.findIndex((edge) => edge >= value);
+    if (after <= 0 || edges[after] === value) return sums.at(after); // of -1, beyond the last edge, the last
+    const [from, to] = [place(edges[after - 1]), place(edges[after])];
+    return sums[after - 1] + probabilities[after - 1] * ((place(value) - from) / (to - from));
+  };
+}
+
 /**
  * Share per unit of the axis: of the collection's units on a linear axis, of factors of ten on a logarithmic one, so
  * that areas are shares on either.
  */
 function density({ probabilities, edges }, scale) {
-  const place = scale === "log" ? Math.log10 : (value) => value;
+  const place = alongAxis(scale);
   return probabilities.map((share, index) => share / (place(edges[index + 1]) - place(edges[index])));
 }
 

@@ -57,13 +57,17 @@ function layout(height, more) {
 }
 
 /** An axis over the collection's values, in its own units. */
-const valueAxis = ({ label, unit, scale }) => ({
+const valueAxis = ({ label, unit, scale, low, high }) => ({
   title: { text: plain(unit ? `${label} (${unit})` : label) },
   type: scale === "log" ? "log" : "linear",
   hoverformat: ",.5~g",
-  exponentformat: "none",
+  exponentformat: needsExponent(Math.max(Math.abs(low), Math.abs(high))) ? "e" : "none",
   separatethousands: true,
 });
+
+/** Groups stand a little beside one another, however many there are, and all of them within their place. */
+const besides = (groups, step) =>
+  groups.map((_, place) => (place - (groups.length - 1) / 2) * Math.min(step, 0.7 / groups.length));
 
 /** The same, over the whole domain of some groups' pictures; in a small plot with the unit alone. */
 function domainAxis(collection, groups, small = false) {

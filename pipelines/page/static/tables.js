@@ -103,17 +103,23 @@ const TABLES = {
   },
 
   cdf: ({ collection, groups }) => {
-    const known = groups.filter(({ picture }) => picture.cdf_points !== null);
+    const known = groups.filter(({ picture }) => picture.probabilities !== null);
+    const places = ({ cdf_points, edges }) => cdf_points ?? edges;
     return sideBySide(
       known,
-      ({ picture }) => picture.cdf_points,
+      ({ picture }) => places(picture),
       collection,
       ["at or below"],
-      (group) => [
-        [headOf(group, "band from"), (row) => group.picture.cdf_low[row]],
-        [headOf(group, "band to"), (row) => group.picture.cdf_high[row]],
-      ],
-      (picture, row) => [picture.cdf_points[row]],
+      (group) => {
+        const { picture } = group;
+        const curve = curveOf(picture, collection.scale);
+        return [
+          [headOf(group, "share"), (row) => curve(places(picture)[row])],
+          [headOf(group, "band from"), (row) => picture.cdf_low?.[row]],
+          [headOf(group, "band to"), (row) => picture.cdf_high?.[row]],
+        ];
+      },
+      (picture, row) => [places(picture)[row]],
     );
   },
 

@@ -12,6 +12,8 @@ const FEW = 30; // so many windows have points with bars; more have a line in a 
 function drawReports(element, { collection, window, all: [first] }, choose) {
   const { series, windows, label } = first;
   const width = 0.86 * pace(windows);
+  const most = greatest(series.reports);
+  const whole = { dtick: 1, range: [0, Math.max(1, most)] };
   const said = windows.map((each, index) => {
     const notes = series.warnings[index].map((name) => `<br>${contents.notes[name].short}`).join("");
     return `${each.label}<br>${count(series.reports[index])} reports${notes}`;
@@ -55,8 +57,8 @@ function drawReports(element, { collection, window, all: [first] }, choose) {
       barmode: "overlay",
       hovermode: "x",
       dragmode: false,
-      xaxis: { type: "date", ticks: "" },
-      yaxis: { rangemode: "tozero", nticks: 3, tickformat: "~s" },
+      xaxis: { ...dates(element), ticks: "" },
+      yaxis: { rangemode: "tozero", nticks: 3, tickformat: "~s", ...(most < 5 ? whole : {}) },
     }),
   );
   element.removeAllListeners("plotly_click");
@@ -80,8 +82,9 @@ function quantity(series, of) {
 
 function drawTime(element, { collection, window, all: groups }, wanted) {
   const few = groups.every(({ windows }) => windows.length <= FEW);
+  const beside = besides(groups, 0.06);
   const traces = groups.flatMap((group, place) =>
-    wanted.flatMap((of) => overTime(collection, group, of, few, few ? place - (groups.length - 1) / 2 : 0)),
+    wanted.flatMap((of) => overTime(collection, group, of, few, few ? beside[place] : 0)),
   );
   const names = groups.length === 1 && wanted.length > 1 ? wanted.map((of) => lastName(collection, groups[0], of)) : [];
   const what = wanted.map((of) => (of === "mean" ? "mean" : quantileName(of))).join(", ");
@@ -92,7 +95,7 @@ function drawTime(element, { collection, window, all: groups }, wanted) {
     traces,
     layout(320, {
       margin: { l: 54, r: names.length ? 58 : 14, t: 8, b: 40 },
-      xaxis: { type: "date", title: { text: "window (UTC)" }, ...(few ? around(groups) : {}) },
+      xaxis: { ...dates(element), title: { text: "window (UTC)" }, ...(few ? around(groups) : {}) },
       yaxis: valueAxis(collection),
       annotations: names.flat(),
       shapes: [
@@ -111,16 +114,19 @@ function drawTime(element, { collection, window, all: groups }, wanted) {
   );
 }
 
+/** An axis of times, with as many names as stand upright side by side. */
+const dates = ({ clientWidth }) => ({ type: "date", tickangle: 0, nticks: Math.max(2, Math.floor(clientWidth / 90)) });
+
 /** Room around the windows: a point alone would be seen by the millisecond. */
 function around(groups) {
-  const windows = groups.flatMap(({ windows }) => windows);
-  const room = least(windows.map(({ start, end }) => end - start)) / 2;
-  return { range: [least(windows.map(({ start }) => start)) - room, greatest(windows.map(({ end }) => end)) + room] };
+  const room = least(groups.map(({ windows }) => pace(windows)));
+  const points = groups.flatMap(({ windows }) => windows.map(middle));
+  return { range: [least(points) - room, greatest(points) + room] };
 }
 
 function overTime(collection, { index, label, series, windows }, of, few, beside) {
   const { name, value, low, high } = quantity(series, of);
-  const shift = 0.06 * beside * pace(windows);
+  const shift = beside * pace(windows);
   const x = windows.map((each) => middle(each) + shift);
   const found = runs(windows, value);
   const main = of === "mean" || of === 0.5;
@@ -193,14 +199,14 @@ function lastName(collection, { series, windows }, of) {
 function drawPanes(element, { collection, groups }) {
   const of = groups.every(({ picture }) => picture.movement.shares.includes(0.5)) ? 0.5 : "mean";
   const most = Math.max(...groups.map(({ picture }) => picture.movement.panes.length));
+  const beside = besides(groups, 0.05);
   const traces = groups.map(({ index, label, picture: { movement } }, place) => {
     const { name, value, low, high } = quantity(movement, of);
-    const beside = 0.05 * (place - (groups.length - 1) / 2);
     return {
       type: "scatter",
       mode: "lines+markers",
       name: plain(label),
-      x: value.map((_, row) => row + 1 + beside),
+      x: value.map((_, row) => row + 1 + beside[place]),
       y: value,
       error_y: { ...bars(value, low, high), color: groupColour(index, 0.7) },
       text: movement.panes.map(({ timing }, row) =>

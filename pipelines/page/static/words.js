@@ -4,10 +4,13 @@
 /** Some significant digits, no exponent where it is not needed: the same text as `pipelines.words.number`. */
 function number(value, digits = 4) {
   const size = Math.abs(value);
-  if (size !== 0 && !(size >= 1e-4 && size < 1e9)) return general(value, digits);
+  if (needsExponent(size)) return general(value, digits);
   const places = digits - 1 - (size === 0 ? 0 : exponent(size));
   return fixed(value, Math.max(0, places));
 }
+
+/** Too small or too large to be written out. */
+const needsExponent = (size) => size !== 0 && !(size >= 1e-4 && size < 1e9);
 
 /** The power of ten of a number's first digit. A logarithm may be off by one just below a power. */
 function exponent(size) {
