@@ -21,6 +21,7 @@ from hushgram.planning import (
     Runs,
     Shape,
     Target,
+    advise,
     alternatives,
     figures_of,
     grid,
@@ -89,14 +90,16 @@ def execute(options: argparse.Namespace) -> int:
     if spread[0].reports < 1:
         raise UsageError(f"--reports: got {options.reports:,}, allowed: at least one for each group and window")
     shapes = shapes_for(given, options.shape or DEFAULT_SHAPES, options.seed)
-    plan = simulated(given, spread, shapes, target, options)
+    with _workers(given) as begin:
+        plan = simulated(begin, given, spread, shapes, target, options)
+        sketch = plan_picture.sketch(begin, plan, options.seed) if options.plot else None
     if options.json:
         say(json.dumps(as_json(plan), ensure_ascii=False, indent=2))
     else:
         for line in told(plan):
             say(line)
-    if options.plot:
-        plan_picture.draw(plan, options.plot)
+    if sketch is not None:
+        plan_picture.draw(plan, sketch, options.plot)
         if not options.json:
             say(f"\nThe picture is in {options.plot}.")
     return 0
@@ -114,6 +117,7 @@ def shapes_for(collection: Collection, names: Sequence[str], seed: int) -> list[
 
 
 def simulated(
+    begin: Callable[..., Later],
     given: Collection,
     spread: Sequence[Level],
     shapes: Sequence[Shape],
@@ -121,35 +125,43 @@ def simulated(
     options: argparse.Namespace,
 ) -> Plan:
     """Every level of the plan, and at the smallest that has reports enough also what else the collection could be."""
-    collection = plannable(given)
+    collection = _plannable(given)
     now, *others = alternatives(collection)
     chosen = next((level for level in spread if level.reports >= given.minimum_reports), spread[-1])
-    runs = Runs(options.runs, INTERVALS)
+    runs, searched = Runs(options.runs, INTERVALS), Runs(options.runs, 2 * INTERVALS)
     figures = dict.fromkeys([*figures_of(collection), *([target.figure] if target else [])])
-    with _workers(collection) as begin:
-        # The longest first, so that no core is left with it at the end.
-        need = begin(reports_needed, collection, shapes, target, chosen.reports, runs, options.seed) if target else None
-        at_levels = [
-            begin(outlook, collection, shapes, level.reports, figures, runs, options.seed) for level in spread[::-1]
-        ]
-        at_others = [
-            begin(outlook, other.collection, shapes, chosen.reports, figures, runs, options.seed) for other in others
-        ]
-        seen = [result() for result in at_levels[::-1]]
-        return Plan(
-            given=given,
-            collection=collection,
-            windows=options.windows,
-            shapes=shapes,
-            levels=list(zip(spread, seen, strict=True)),
-            chosen=chosen,
-            tried=[
-                (now, seen[spread.index(chosen)]),
-                *((other, result()) for other, result in zip(others, at_others, strict=True)),
-            ],
-            target=target,
-            need=need() if need else None,
-        )
+    # The longest first, so that no core is left with it at the end.
+    needs = {
+        shape.name: begin(reports_needed, collection, shape, target, chosen.reports, searched, options.seed)
+        for shape in shapes
+        if target
+    }
+    at_levels = [
+        begin(outlook, collection, shapes, level.reports, figures, runs, options.seed) for level in spread[::-1]
+    ]
+    at_others = [
+        begin(outlook, other.collection, shapes, chosen.reports, figures, runs, options.seed) for other in others
+    ]
+    seen = [result() for result in at_levels[::-1]]
+    tried = [(now, seen[spread.index(chosen)])]
+    tried += [(other, result()) for other, result in zip(others, at_others, strict=True)]
+    advice = advise(tried)
+    rolled_up = None
+    if advice.choice is not now and chosen is not spread[-1]:
+        work = (advice.choice.collection, shapes, spread[-1].reports, [advice.figure], runs, options.seed)
+        rolled_up = begin(outlook, *work)()
+    return Plan(
+        given=given,
+        collection=collection,
+        shapes=shapes,
+        levels=list(zip(spread, seen, strict=True)),
+        chosen=chosen,
+        tried=tried,
+        advice=advice,
+        rolled_up=rolled_up,
+        target=target,
+        needs={name: result() for name, result in needs.items()},
+    )
 
 
 @contextmanager
@@ -176,6 +188,13 @@ def _collection(options: argparse.Namespace) -> Collection:
     if name not in collections:
         raise UsageError(f"--collection: got {name!r}, allowed: {', '.join(collections)}")
     return collections[name]
+
+
+def _plannable(given: Collection) -> Collection:
+    try:
+        return plannable(given)
+    except CollectionError as error:
+        raise UsageError(str(error)) from None
 
 
 def _check_numbers(options: argparse.Namespace, groups: int) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from hushgram.planning.alternatives import Advice, Alternative, advise, alternatives, differs, plannable
 from hushgram.planning.levels import Level, levels
-from hushgram.planning.outlook import Outlook, Runs, Shape, figures_of, grid, outlook
+from hushgram.planning.outlook import ERRORS, Outlook, Runs, Shape, figures_of, grid, outlook
 from hushgram.planning.targets import MOST_REPORTS, Need, Target, parse_target, reports_for, reports_needed
 
 __all__ = [
+    "ERRORS",
     "MOST_REPORTS",
     "Advice",
     "Alternative",

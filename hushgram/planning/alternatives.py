@@ -20,8 +20,8 @@ from hushgram.validation import (
     METHOD_OPTIONS,
 )
 
-FEWEST_BUCKETS, MOST_BUCKETS = 16, 4096
-"""Bucket counts that are tried; more only cost time, since noise blurs what they could show."""
+FEWEST_BUCKETS, MOST_BUCKETS = 16, 2048
+"""Bucket counts that are tried; more take their time, and noise blurs what they could show."""
 BINS = (16, 32, 64)
 BEYOND_NOISE = 3.0
 """Standard errors by which a difference must exceed the noise of the simulation: once in 700 comparisons by chance."""
@@ -45,23 +45,24 @@ def plannable(collection: Collection) -> Collection:
     Their support has the same law but for a prime number of symbols, and no histogram to draw.
     """
     plain = replace(collection, previous=(), groups=())
-    return _changed(plain, mechanism="local_hashing") if plain.mechanism == "seeded_hashing" else plain
+    return _changed(plain, mechanism="local_hashing", bins=plain.bins) if plain.mechanism == "seeded_hashing" else plain
 
 
 def alternatives(collection: Collection) -> list[Alternative]:
     """The collection itself, first, and those near it that are possible."""
     found = [Alternative("now", collection)]
-    for kind, changes in (
+    changed: list[tuple[Kind, dict[str, Any]]] = [
         *(("epsilon", {"epsilon": epsilon}) for epsilon in _epsilons(collection)),
         *(("buckets", {"buckets": buckets}) for buckets in _bucket_counts(collection)),
         *(("mechanism", changes) for changes in _mechanisms(collection)),
-    ):
+    ]
+    for kind, changes in changed:
         try:
             other = _changed(collection, **changes)
         except CollectionError:
             continue  # not every mechanism fits every domain
         if all(other != known.collection for known in found):
-            found.append(Alternative(kind, other))  # type: ignore[arg-type]
+            found.append(Alternative(kind, other))
     return found
 
 

@@ -1,11 +1,11 @@
-"""What to expect of one estimate: its error on known distributions, and the width of the intervals it will come with."""
+"""What to expect of one estimate: its error on known distributions, and the width of the intervals it comes with."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from hushgram.arrays import FloatArray
 from hushgram.collection import Collection
 from hushgram.estimate import Estimate
 from hushgram.trials import METRICS, Summary, drawn_tally, regrouped
-from hushgram.validation import MEAN_ONLY
+from hushgram.validation import MEAN_ONLY, METHOD_OPTIONS
 
 COMPARED = 1024
 """Distributions are compared on so many parts of the domain at least: few buckets must not hide what they blur."""
@@ -82,6 +82,9 @@ def outlook(
     wanted = tuple(figures)
     errors = [name for name in wanted if name in ERRORS]
     intervals = [name for name in wanted if name not in ERRORS]
+    if not errors and collection.estimator in METHOD_OPTIONS["stopping"][1]:
+        # Intervals of a wave have fits of their own: how the estimate came to its end does not show in them.
+        collection = replace(collection, stopping="converged")
     wide = min(runs.intervals, runs.errors) if intervals else 0
     taken: dict[str, dict[str, list[float]]] = {name: {shape.name: [] for shape in shapes} for name in wanted}
     # Intervals of one batch are computed together, so that those who need none stay apart.

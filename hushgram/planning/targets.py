@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,8 +18,9 @@ MOST_REPORTS = 10**10
 FEWEST_REPORTS = 10
 ALLOWED = "such as 'median ± 2', 'mean +- 0.5', 'p90 ± 5', 'w1 0.01' or 'ks 0.02'"
 
-_ERROR = re.compile(r"(w1|ks)\s*(?:<=|≤|<|=|:)?\s*(\S+)", re.IGNORECASE)
-_INTERVAL = re.compile(r"(mean|median|p\d{1,2}(?:\.\d+)?)\s*(?:±|\+/?-)\s*([^\s]+)\s*(.*)", re.IGNORECASE)
+_NUMBER = r"([0-9.]+(?:e[-+]?[0-9]+)?)"
+_ERROR = re.compile(rf"(w1|ks)\s*(?:<=|≤|<|=|:)?\s*{_NUMBER}", re.IGNORECASE)
+_INTERVAL = re.compile(rf"(mean|median|p[0-9]+(?:\.[0-9]+)?)\s*(?:±|\+/?-)\s*{_NUMBER}\s*(.*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -69,36 +70,15 @@ class Need:
 
     reports: int | None
     seen: tuple[tuple[int, float], ...]
-    shape: str = ""
 
 
-def reports_needed(
-    collection: Collection, shapes: Sequence[Shape], target: Target, start: int, runs: Runs, seed: int
-) -> Need:
-    """The reports that one estimate needs on the shape that needs the most."""
-    hardest, _ = _hardest(collection, shapes, target, start, runs, seed)
-    tried: set[str] = set()
-    while True:
-        tried.add(hardest.name)
+def reports_needed(collection: Collection, shape: Shape, target: Target, start: int, runs: Runs, seed: int) -> Need:
+    """The reports that one estimate needs if values are distributed like that."""
 
-        def expected(reports: int, shape: Shape = hardest) -> float:
-            return _hardest(collection, [shape], target, reports, runs, seed)[1]
+    def expected(reports: int) -> float:
+        return outlook(collection, [shape], reports, [target.figure], runs, seed).mean(target.figure).mean
 
-        need = replace(reports_for(target.most, expected, start), shape=hardest.name)
-        if need.reports is None or len(shapes) == 1:
-            return need
-        # Where errors fall at different rates, another shape may be the hardest by now.
-        start = need.reports
-        hardest, error = _hardest(collection, shapes, target, start, runs, seed)
-        if hardest.name in tried or error <= (1 + CLOSE) * target.most:
-            return need
-
-
-def _hardest(
-    collection: Collection, shapes: Sequence[Shape], target: Target, reports: int, runs: Runs, seed: int
-) -> tuple[Shape, float]:
-    name, error = outlook(collection, shapes, reports, [target.figure], runs, seed).worst(target.figure)
-    return next(shape for shape in shapes if shape.name == name), error.mean
+    return reports_for(target.most, expected, start)
 
 
 CLOSE = 0.03
