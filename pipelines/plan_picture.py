@@ -27,7 +27,7 @@ LESS_AND_MORE = {"less ε": "#9dc3e6", "more ε": "#2e75b6"}
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Distribution functions at the edges of the grid, of the truth and of simulated estimates; the first one's band."""
+    """Distribution functions at the edges of the grid, true and of simulated estimates, and the first one's band."""
 
     shape: str
     reports: int
@@ -62,7 +62,7 @@ def sketch(begin: Callable[..., Callable[[], Any]], plan: Plan, seed: int) -> Sk
     """The plan's figures with fewer and with more reports, for the collection and the most telling of the others."""
     figure = plan.target.figure if plan.target else plan.advice.figure
     sizes = [level.reports for level, _ in plan.levels]
-    ends = [max(sizes[0] // 3, 10), min(sizes[-1] * 10, MOST_REPORTS)]
+    ends = [max(sizes[0] // (3 if len(sizes) > 1 else 10), 10), min(sizes[-1] * 10, MOST_REPORTS)]
     chosen = _most_telling(plan, figure)
     points = [
         [begin(outlook, other.collection, plan.shapes, end, [figure], FEWER_RUNS, seed) for end in ends]
@@ -157,6 +157,8 @@ def _draw_errors(panel: Any, plan: Plan, drawn: Sketch) -> None:
     if plan.target:
         panel.axhline(plan.target.most, color="black", lw=0.9, ls=":", label="target")
     panel.grid(which="major", alpha=0.25)
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_minor_formatter("")
     panel.xaxis.set_major_formatter(lambda reports, _: f"{reports:,.0f}")
     panel.yaxis.set_major_formatter(lambda error, _: f"{error:g}")
     panel.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)

@@ -139,11 +139,12 @@ def recommendation(plan: Plan) -> Iterator[str]:
     where = f", though not on {', '.join(worse)}" if worse else " on every shape" if len(seen) > 1 else ""
     then, before = (_figure(advice.figure, figure) for figure in (advice.then, advice.now))
     gain = f"{advice.gain:.0%}".replace("%", " %")
-    yield f"Take {advised}: its {judged} is {then} instead of {before}, {gain} less{where}; simulation noise is less."
+    yield f"Take {advised}: its {judged} is {then} instead of {before}{where}."
+    yield f"That is {gain} less, beyond the noise of the simulation."
     if plan.rolled_up is not None:
         level, present = plan.levels[-1]
         then, before = (_figure(advice.figure, one.mean(advice.figure)) for one in (plan.rolled_up, present))
-        yield f"For {level.name} it is {then} instead of {before}."
+        yield f"For {level.name} it would be {then} instead of {before}."
 
 
 def _target(plan: Plan, target: Target) -> Iterator[str]:

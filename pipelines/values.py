@@ -66,12 +66,10 @@ def draw_for(collection: Collection, text: str, option: str = "--values") -> Dra
     try:
         if path and Path(path).is_file():
             return _column(path, column)
-        if Path(text).is_dir():
+        if text and Path(text).is_dir():
             return _earlier(collection, text)
         if Path(text).is_file():
             return _stretched(collection.domain, _histogram(_counts(text)))
-    except UsageError:
-        raise
     except Exception as error:  # a foreign file may raise what its reader happens to raise
         raise UsageError(f"{option} {text}: {' '.join(str(error).split())[:200]}") from None
     raise UsageError(f"{option}: got {text!r}, allowed: {known_values()}")

@@ -113,7 +113,7 @@ def _mechanisms(collection: Collection) -> list[dict[str, Any]]:
             "mechanism": "randomized_response" if bins - 2 < 3 * math.exp(collection.epsilon) else "local_hashing",
             "bins": bins,
         }
-        for bins in BINS
+        for bins in dict.fromkeys(_fitting(collection, bins) for bins in BINS)
         if bins < collection.buckets
     ]
     return [{"mechanism": "square_wave"}, *trees[:1], *binned]
