@@ -136,14 +136,15 @@ def simulated(
         for shape in shapes
         if target
     }
-    at_levels = [
-        begin(outlook, collection, shapes, level.reports, figures, runs, options.seed) for level in spread[::-1]
-    ]
+    at_levels = {
+        reports: begin(outlook, collection, shapes, reports, figures, runs, options.seed)
+        for reports in sorted({level.reports for level in spread}, reverse=True)
+    }
     at_others = [
         begin(outlook, other.collection, shapes, chosen.reports, figures, runs, options.seed) for other in others
     ]
-    seen = [result() for result in at_levels[::-1]]
-    tried = [(now, seen[spread.index(chosen)])]
+    seen = {reports: result() for reports, result in at_levels.items()}
+    tried = [(now, seen[chosen.reports])]
     tried += [(other, result()) for other, result in zip(others, at_others, strict=True)]
     advice = advise(tried)
     rolled_up = None
@@ -154,7 +155,7 @@ def simulated(
         given=given,
         collection=collection,
         shapes=shapes,
-        levels=list(zip(spread, seen, strict=True)),
+        levels=[(level, seen[level.reports]) for level in spread],
         chosen=chosen,
         tried=tried,
         advice=advice,

@@ -68,9 +68,8 @@ def sketch(begin: Callable[..., Callable[[], Any]], plan: Plan, seed: int) -> Sk
         [begin(outlook, other.collection, plan.shapes, end, [figure], FEWER_RUNS, seed) for end in ends]
         for other, _ in chosen
     ]
-    shape = next(s for s in plan.shapes if s.name == plan.tried[0][1].worst(plan.advice.figure)[0])
     shows = plan.advice.figure == "w1"
-    drawn = begin(example, plan.collection, shape, plan.chosen.reports, seed) if shows else None
+    drawn = begin(example, plan.collection, plan.shapes[0], plan.chosen.reports, seed) if shows else None
     curves = []
     for (other, seen), later in zip(chosen, points, strict=True):
         first, last = (result() for result in later)
@@ -117,7 +116,7 @@ def draw(plan: Plan, drawn: Sketch, path: str) -> None:
     about = {"Date": None} if path.endswith(".svg") else {"Software": None}
     try:
         with rc_context({"svg.hashsalt": "hushgram"}):
-            figure.savefig(path, dpi=130, metadata=about)
+            figure.savefig(path, dpi=110, metadata=about)
     except OSError as error:
         raise UsageError(f"--plot {path}: cannot be written: {error}") from None
 
@@ -148,12 +147,13 @@ def _draw_errors(panel: Any, plan: Plan, drawn: Sketch) -> None:
         if drawn.figure in ERRORS
         else f"95 % interval of the {name}: ± {unit}".strip()
     )
-    for level, seen in plan.levels:
+    white = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1}
+    for place, seen in {level.reports: seen for level, seen in plan.levels}.items():
         error = seen.mean(drawn.figure).mean
-        panel.plot(level.reports, error, "o", color=PRESENT, ms=6, zorder=4)
-        white = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1}
+        names = "\n".join(level.name for level, _ in plan.levels if level.reports == place)
         beside = {"xytext": (7, 6), "textcoords": "offset points", "fontsize": 8, "bbox": white}
-        panel.annotate(level.name, (level.reports, error), zorder=5, **beside)
+        panel.plot(place, error, "o", color=PRESENT, ms=6, zorder=4)
+        panel.annotate(names, (place, error), zorder=5, **beside)
     if plan.target:
         panel.axhline(plan.target.most, color="black", lw=0.9, ls=":", label="target")
     panel.grid(which="major", alpha=0.25)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from documents import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -165,6 +167,17 @@ def test_planning_waits_for_nothing_that_it_does_not_need(collections):
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     assert said.endswith("\n[]\n")
+
+
+@pytest.mark.slow
+def test_the_documents_show_what_the_command_says(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    [example], [shown] = (examples("plan.md", "An example", language) for language in ("sh", "text"))
+    assert command.main(shlex.split(example)[1:]) == 0
+    assert capsys.readouterr().out == shown
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [part] = re.findall(rf"{re.escape(example)}```\n\n```text\n(.*?)```", readme, re.DOTALL)
+    assert [line for line in part.splitlines() if line not in shown.splitlines()] == ["  …"]
 
 
 # Shapes ---------------------------------------------------------------------------------------------------------------
