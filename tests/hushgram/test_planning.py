@@ -29,7 +29,6 @@ from hushgram.planning import (
     reports_for,
     reports_needed,
 )
-from hushgram.planning.outlook import half_width
 from hushgram.trials import METRICS, Summary, regrouped
 from hushgram.windows import Windows
 
@@ -62,11 +61,11 @@ def device_by_device(of, reports, runs, seed):
     for _ in range(runs):
         values = of.domain.from_unit(BETA.rvs(reports, random_state=rng))
         estimate = of.estimate(of.tally(of.simulate(values, rng)))
-        taken = {"mean": half_width("mean", estimate)}
+        taken = {"mean": np.ptp(estimate.interval("mean")) / 2}
         if estimate.probabilities is not None:
             known = regrouped(estimate.probabilities, truth.size)
             taken |= {name: METRICS[name](truth, known) for name in ("w1", "ks")}
-            taken["p50"] = half_width("p50", estimate)
+            taken["p50"] = np.ptp(estimate.interval("quantile", 0.5)) / 2
         yield taken
 
 
