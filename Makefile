@@ -10,7 +10,7 @@ setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt setup.py
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[kafka,postgresql,view,gcp,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[kafka,postgresql,view,plot,gcp,dev]'
 	touch $@
 
 # Debian's programs for the tests, where that is how they are had.

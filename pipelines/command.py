@@ -10,6 +10,7 @@ from importlib import import_module
 from pipelines.console import UsageError, complain, say
 
 COMMANDS = {
+    "plan": "tell what error to expect, and how many reports it takes, before the first device reports",
     "simulate": "make files of privatised reports from values that are known",
     "aggregate": "count report files and estimate the distribution of every window",
     "stream": "count reports as they come, and estimate every window early, on time and late",

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from hushgram import Collection, CollectionError
 from hushgram.loading import parse_collections
-from transforms.kafka_client import KafkaError, first_offsets
 from transforms.texts import read_text
 
 
@@ -40,6 +39,8 @@ def check_generation(given: int) -> None:
 
 def offsets_in(topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool) -> dict[int, int]:
     """Where the partitions of a topic begin or end, or the line that says what is wrong with Kafka."""
+    from transforms.kafka_client import KafkaError, first_offsets  # only here: not every command has use for it
+
     try:
         return first_offsets(topic, properties, properties_file, latest)
     except KafkaError as error:

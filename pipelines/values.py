@@ -1,25 +1,35 @@
-"""Values to simulate: a bundled data set, a named distribution, or a column of a file."""
+"""Values to simulate: a bundled data set, a named distribution, a column of a file, or an earlier distribution."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
 
 from hushgram import Collection
 from hushgram.arrays import FloatArray
+from hushgram.domain import Domain
 from pipelines.console import UsageError
 
 BUNDLED = Path(__file__).parents[1] / "benchmarks" / "data"
 
 Draw = Callable[[int, np.random.Generator], FloatArray]
 
+
+def _two_hills(n: int, rng: np.random.Generator) -> FloatArray:
+    return np.where(rng.random(n) < 0.4, rng.beta(20, 60, n), rng.beta(30, 12, n))
+
+
 ON_THE_DOMAIN: dict[str, Callable[..., Draw]] = {
     "uniform": lambda: lambda n, rng: rng.random(n),
     "beta": lambda a, b: lambda n, rng: rng.beta(a, b, n),
+    "bimodal": lambda: _two_hills,
+    # Its hill is in the first tenth, and one value in 2,300 is clipped to the end.
+    "lognormal": lambda: lambda n, rng: np.minimum(rng.lognormal(-2, 0.6, n), 1.0),
 }
 IN_UNITS: dict[str, Callable[..., Draw]] = {
     "normal": lambda mean, deviation: lambda n, rng: rng.normal(mean, deviation, n),
@@ -27,36 +37,46 @@ IN_UNITS: dict[str, Callable[..., Draw]] = {
     "gamma": lambda shape, scale: lambda n, rng: rng.gamma(shape, scale, n),
     "exponential": lambda scale: lambda n, rng: rng.exponential(scale, n),
 }
+EXAMPLES = (
+    *("uniform", "beta(5,2)", "bimodal", "lognormal", "normal(40,10)", "lognormal(3,1)", "gamma(4,9)"),
+    *("data.csv:column", "counts.json", "results"),
+)
 
 
 def known_values() -> str:
     sets = sorted(path.stem for path in BUNDLED.glob("*.npz"))
-    return ", ".join(
-        [*sets, "uniform", "beta(5,2)", "normal(40,10)", "lognormal(3,1)", "gamma(4,9)", "data.csv:column"]
-    )
+    return ", ".join([*sets, *EXAMPLES])
 
 
-def draw_for(collection: Collection, text: str) -> Draw:
+def draw_for(collection: Collection, text: str, option: str = "--values") -> Draw:
     """What draws values in the collection's units; data sets, and shapes on [0, 1], are stretched over its domain."""
     match = re.fullmatch(r"([a-z]+)(?:\(([-0-9.,\s]*)\))?", text)
     if match and (BUNDLED / f"{match[1]}.npz").exists():
-        return _stretched(collection, _bundled(BUNDLED / f"{match[1]}.npz"))
+        return _stretched(collection.domain, _bundled(BUNDLED / f"{match[1]}.npz"))
     if match and match[1] in ON_THE_DOMAIN | IN_UNITS:
-        make = (ON_THE_DOMAIN | IN_UNITS)[match[1]]
+        in_units = match[1] in IN_UNITS and not (match[1] in ON_THE_DOMAIN and match[2] is None)
+        make = (IN_UNITS if in_units else ON_THE_DOMAIN)[match[1]]
         try:
             drawn = make(*(float(part) for part in (match[2] or "").split(",") if part.strip()))
             drawn(1, np.random.default_rng(0))
         except (TypeError, ValueError) as error:
-            raise UsageError(f"--values {text}: {error}") from None
-        return _stretched(collection, drawn) if match[1] in ON_THE_DOMAIN else drawn
+            raise UsageError(f"{option} {text}: {error}") from None
+        return drawn if in_units else _stretched(collection.domain, drawn)
     path, _, column = text.rpartition(":")
-    if path and Path(path).is_file():
-        return _column(path, column)
-    raise UsageError(f"--values: got {text!r}, allowed: {known_values()}")
+    try:
+        if path and Path(path).is_file():
+            return _column(path, column)
+        if text and Path(text).is_dir():
+            return _earlier(collection, text)
+        if Path(text).is_file():
+            return _stretched(collection.domain, _histogram(_counts(text)))
+    except Exception as error:  # a foreign file may raise what its reader happens to raise
+        raise UsageError(f"{option} {text}: {' '.join(str(error).split())[:200]}") from None
+    raise UsageError(f"{option}: got {text!r}, allowed: {known_values()}")
 
 
-def _stretched(collection: Collection, draw: Draw) -> Draw:
-    return lambda n, rng: collection.domain.from_unit(draw(n, rng))
+def _stretched(domain: Domain, draw: Draw) -> Draw:
+    return lambda n, rng: domain.from_unit(draw(n, rng))
 
 
 def _bundled(path: Path) -> Draw:
@@ -67,11 +87,54 @@ def _bundled(path: Path) -> Draw:
 
 
 def _column(path: str, column: str) -> Draw:
-    try:
-        frame = pl.read_parquet(path) if path.endswith(".parquet") else pl.read_csv(path)
-        values = frame[column].drop_nulls().cast(pl.Float64).to_numpy()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise UsageError(f"--values {path}:{column}: {' '.join(str(error).split())[:200]}") from None
+    values = _read_column(path, column)
     if not values.size or not np.isfinite(values).all():
-        raise UsageError(f"--values {path}:{column}: allowed: at least one number, and finite ones only")
+        raise ValueError("allowed: at least one number, and finite ones only")
     return lambda n, rng: rng.choice(values, n)
+
+
+def _counts(path: str) -> FloatArray:
+    """A histogram over equal parts of the domain: a list in JSON, or the column or array `counts` of a file."""
+    if path.endswith(".json"):
+        return np.array(json.loads(Path(path).read_text(encoding="utf-8")), dtype=np.float64)
+    if path.endswith(".npz"):
+        with np.load(path) as file:
+            return np.asarray(file["counts"], dtype=np.float64)
+    if path.endswith((".csv", ".parquet")):
+        return _read_column(path, "counts")
+    raise ValueError("allowed: counts as .json, .npz, .csv or .parquet, or a column of values as FILE:COLUMN")
+
+
+def _histogram(counts: FloatArray) -> Draw:
+    """Evenly within each part."""
+    if counts.ndim != 1 or counts.size < 2 or not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():
+        raise ValueError("allowed: two or more counts, none below zero and not all of them zero")
+    shares = counts / counts.sum()
+    return lambda n, rng: (rng.choice(shares.size, n, p=shares) + rng.random(n)) / shares.size
+
+
+def _earlier(collection: Collection, directory: str) -> Draw:
+    """What an earlier run estimated: the newest window of all groups that had reports enough."""
+    from pipelines.results import read_results  # only here: it needs Beam
+    from schemas.records import Snapshot
+
+    snapshots = [
+        s
+        for s in read_results(directory, "snapshots", Snapshot.from_avro)
+        if s.key.collection == collection.name and s.key.group is None and s.probabilities is not None
+    ]
+    trusted = [s for s in snapshots if s.status == "ok"]
+    if not trusted:
+        why = "none has reports enough; merge windows with hushgram rollup" if snapshots else "there is none"
+        raise ValueError(f"no snapshot of {collection.name} with a distribution to go by: {why}")
+    newest = max(trusted, key=lambda s: (s.key.window_end, s.reports))
+    domain = Domain(newest.low, newest.high, newest.scale, newest.integer)  # type: ignore[arg-type]
+    # Some estimators allow small negative probabilities.
+    return _stretched(domain, _histogram(np.maximum(newest.probabilities, 0.0)))  # type: ignore[arg-type]
+
+
+def _read_column(path: str, column: str) -> npt.NDArray[np.float64]:
+    import polars as pl  # only here: it takes its time to load
+
+    frame = pl.read_parquet(path) if path.endswith(".parquet") else pl.read_csv(path)
+    return frame[column].drop_nulls().cast(pl.Float64).to_numpy()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-from apache_beam.io.filesystems import FileSystems
+from typing import BinaryIO
 
 LARGEST_TEXT = 1 << 20
 
@@ -12,8 +11,8 @@ LARGEST_TEXT = 1 << 20
 def read_text(path: str) -> str:
     """A text of a file, or an OSError, whatever the file system's own error is."""
     try:
-        with FileSystems.open(path) if "://" in path else Path(path).open("rb") as file:
-            content: bytes = file.read(LARGEST_TEXT + 1)
+        with _opened(path) as file:
+            content = file.read(LARGEST_TEXT + 1)
     except Exception as error:  # each file system has errors of its own
         raise OSError(str(error)) from None
     if len(content) > LARGEST_TEXT:
@@ -22,3 +21,11 @@ def read_text(path: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise OSError(str(error)) from None
+
+
+def _opened(path: str) -> BinaryIO:
+    if "://" not in path:
+        return Path(path).open("rb")
+    from apache_beam.io.filesystems import FileSystems  # only here: it takes longer to load than most commands to run
+
+    return FileSystems.open(path)

@@ -113,7 +113,7 @@ def test_help_is_there_for_everyone(capsys):
     assert "hushgram aggregate" in capsys.readouterr().out
     assert command.main([]) == 2
     assert command.main(["agregate"]) == 2
-    assert "no command 'agregate', allowed: simulate, aggregate" in capsys.readouterr().err
+    assert "no command 'agregate', allowed: plan, simulate, aggregate" in capsys.readouterr().err
     for name in command.COMMANDS:
         with pytest.raises(SystemExit) as ended:
             command.main([name, "--help"])

@@ -1,0 +1,217 @@
+"""`hushgram plan`: what error to expect before the first device reports, by simulation, and what would lessen it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from hushgram import Collection, CollectionError
+from hushgram.domain import buckets_of
+from hushgram.planning import (
+    MOST_REPORTS,
+    Level,
+    Runs,
+    Shape,
+    Target,
+    advise,
+    alternatives,
+    figures_of,
+    grid,
+    levels,
+    outlook,
+    parse_target,
+    plannable,
+    reports_needed,
+)
+from pipelines import plan_picture
+from pipelines.console import UsageError, collections_in, say
+from pipelines.plan_words import Plan, as_json, told
+from pipelines.values import draw_for, known_values
+
+EXAMPLE = (
+    "hushgram plan --collections collections.yaml --collection commute --reports 50000 --groups 10 --windows 24 "
+    "--target 'median ± 2 minutes' --plot plan.png"
+)
+DEFAULT_SHAPES = ("beta(5,2)", "lognormal", "bimodal", "uniform")
+VALUES = 1 << 20
+"""So many drawn values stand for a shape."""
+INTERVALS = 2
+"""Of so many runs intervals are taken: they cost more than the estimate, and hardly differ from run to run."""
+ALONE = 128
+"""Up to so many buckets the work is done before other processes would have begun theirs."""
+
+Later = Callable[[], Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--collections", required=True, metavar="FILE", help="the YAML file of collections")
+    parser.add_argument("--collection", metavar="NAME", help="which of them (default: the only one)")
+    parser.add_argument(
+        "--reports", required=True, type=int, metavar="N", help="in all: over all groups and windows together"
+    )
+    parser.add_argument("--groups", type=int, metavar="N", help="(default: as many as the collection lists, or 1)")
+    parser.add_argument("--windows", type=int, default=1, metavar="N", help="that reports are spread over (default: 1)")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        metavar="SHAPE",
+        help=f"what the values may look like; may be repeated (default: {', '.join(DEFAULT_SHAPES)}); "
+        f"one of {known_values()}",
+    )
+    parser.add_argument("--target", metavar="ERROR", help="how many reports does it need? Such as 'median ± 2 minutes'")
+    parser.add_argument("--plot", metavar="FILE", help="a picture, as .png or .svg")
+    parser.add_argument("--json", action="store_true", help="all figures for programs, instead of tables")
+    parser.add_argument("--runs", type=int, default=8, metavar="N", help="simulated estimates a shape (default: 8)")
+    parser.add_argument("--seed", type=int, default=1, help="(default: 1)")
+
+
+def run(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="hushgram plan", description=__doc__, epilog=f"example: {EXAMPLE}")
+    add_arguments(parser)
+    return execute(parser.parse_args(argv))
+
+
+def execute(options: argparse.Namespace) -> int:
+    given = _collection(options)
+    groups = options.groups if options.groups is not None else len(given.groups) or 1
+    _check_numbers(options, groups)
+    target = _target(options.target, given)
+    if options.plot:
+        plan_picture.check(options.plot)
+    spread = levels(options.reports, groups, options.windows, given.windows)
+    if spread[0].reports < 1:
+        raise UsageError(f"--reports: got {options.reports:,}, allowed: at least one for each group and window")
+    shapes = shapes_for(given, options.shape or DEFAULT_SHAPES, options.seed)
+    with _workers(given) as begin:
+        plan = simulated(begin, given, spread, shapes, target, options)
+        sketch = plan_picture.sketch(begin, plan, options.seed) if options.plot else None
+    if options.json:
+        say(json.dumps(as_json(plan), ensure_ascii=False, indent=2))
+    else:
+        for line in told(plan):
+            say(line)
+    if sketch is not None:
+        plan_picture.draw(plan, sketch, options.plot)
+        if not options.json:
+            say(f"\nThe picture is in {options.plot}.")
+    return 0
+
+
+def shapes_for(collection: Collection, names: Sequence[str], seed: int) -> list[Shape]:
+    """Distributions on the grid of the collection, each from values drawn as `hushgram simulate` draws them."""
+    parts = grid(collection)
+    shapes = []
+    for name in dict.fromkeys(names):
+        values = draw_for(collection, name, "--shape")(VALUES, np.random.default_rng(seed))
+        places = buckets_of(collection.domain.to_unit(values), parts)
+        shapes.append(Shape(name, np.bincount(places, minlength=parts) / VALUES))
+    return shapes
+
+
+def simulated(
+    begin: Callable[..., Later],
+    given: Collection,
+    spread: Sequence[Level],
+    shapes: Sequence[Shape],
+    target: Target | None,
+    options: argparse.Namespace,
+) -> Plan:
+    """Every level of the plan, and at the smallest that has reports enough also what else the collection could be."""
+    collection = _plannable(given)
+    now, *others = alternatives(collection)
+    chosen = next((level for level in spread if level.reports >= given.minimum_reports), spread[-1])
+    runs, searched = Runs(options.runs, INTERVALS), Runs(options.runs, 2 * INTERVALS)
+    figures = dict.fromkeys([*figures_of(collection), *([target.figure] if target else [])])
+    # The longest first, so that no core is left with it at the end.
+    needs = {
+        shape.name: begin(reports_needed, collection, shape, target, chosen.reports, searched, options.seed)
+        for shape in shapes
+        if target
+    }
+    at_levels = {
+        reports: begin(outlook, collection, shapes, reports, figures, runs, options.seed)
+        for reports in sorted({level.reports for level in spread}, reverse=True)
+    }
+    at_others = [
+        begin(outlook, other.collection, shapes, chosen.reports, figures, runs, options.seed) for other in others
+    ]
+    seen = {reports: result() for reports, result in at_levels.items()}
+    tried = [(now, seen[chosen.reports])]
+    tried += [(other, result()) for other, result in zip(others, at_others, strict=True)]
+    advice = advise(tried)
+    rolled_up = None
+    if advice.choice is not now and chosen is not spread[-1]:
+        work = (advice.choice.collection, shapes, spread[-1].reports, [advice.figure], runs, options.seed)
+        rolled_up = begin(outlook, *work)()
+    return Plan(
+        given=given,
+        collection=collection,
+        shapes=shapes,
+        levels=[(level, seen[level.reports]) for level in spread],
+        chosen=chosen,
+        tried=tried,
+        advice=advice,
+        rolled_up=rolled_up,
+        target=target,
+        needs={name: result() for name, result in needs.items()},
+    )
+
+
+@contextmanager
+def _workers(collection: Collection) -> Iterator[Callable[..., Later]]:
+    """What begins a piece of work, on all cores if it is worth it, and hands back the way to its result."""
+    cores = os.cpu_count() or 1
+    if cores == 1 or collection.buckets <= ALONE:
+        yield lambda work, *given: lambda: work(*given)
+        return
+    # Not forked: threads of libraries need not survive that.
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        try:
+            yield lambda work, *given: pool.submit(work, *given).result
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _collection(options: argparse.Namespace) -> Collection:
+    collections = collections_in(options.collections)
+    if options.collection is None and len(collections) > 1:
+        raise UsageError(f"--collection: missing, allowed: {', '.join(collections)}")
+    name = next(iter(collections)) if options.collection is None else options.collection
+    if name not in collections:
+        raise UsageError(f"--collection: got {name!r}, allowed: {', '.join(collections)}")
+    return collections[name]
+
+
+def _plannable(given: Collection) -> Collection:
+    try:
+        return plannable(given)
+    except CollectionError as error:
+        raise UsageError(str(error)) from None
+
+
+def _check_numbers(options: argparse.Namespace, groups: int) -> None:
+    for name, value, least, most in (
+        ("reports", options.reports, 1, MOST_REPORTS),
+        ("groups", groups, 1, 10**6),
+        ("windows", options.windows, 1, 10**6),
+        ("runs", options.runs, 2, 1000),
+        ("seed", options.seed, 0, 2**32 - 1),
+    ):
+        if not least <= value <= most:
+            raise UsageError(f"--{name}: got {value}, allowed: a whole number from {least} to {most}")
+
+
+def _target(text: str | None, collection: Collection) -> Target | None:
+    try:
+        return None if text is None else parse_target(text, collection)
+    except CollectionError as error:
+        raise UsageError(f"--{error}") from None

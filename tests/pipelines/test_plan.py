@@ -1,0 +1,260 @@
+"""`hushgram plan` as a person meets it: tables, pictures, shapes from wherever, and mistakes told in a line."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from documents import examples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushgram import load_collections
+from hushgram.planning import grid
+from pipelines import command
+from pipelines.console import UsageError
+from pipelines.plan import DEFAULT_SHAPES, shapes_for
+from pipelines.plan_words import rounded
+from pipelines.values import draw_for
+
+ROOT = Path(__file__).parents[2]
+YAML = """
+collections:
+  commute: {domain: {low: 0, high: 180, unit: minutes}, buckets: 32, epsilon: 2, groups: [DE, FR]}
+  age: {domain: {low: 0, high: 127, integer: true}, buckets: 128, epsilon: 2, mechanism: hierarchy, branching: 2}
+  bytes: {domain: {low: 1, high: 1000000, scale: log}, buckets: 32, epsilon: 2}
+  mean: {domain: {low: 0, high: 1}, buckets: 64, epsilon: 2, mechanism: stochastic_rounding}
+  seeded: {domain: {low: 0, high: 1}, buckets: 64, epsilon: 2, mechanism: seeded_hashing, bins: 16}
+"""
+
+
+@pytest.fixture
+def collections(tmp_path):
+    path = tmp_path / "collections.yaml"
+    path.write_text(YAML)
+    return str(path)
+
+
+def plan(collections, *more, name="commute"):
+    return command.main(["plan", "--collections", collections, "--collection", name, "--runs", "2", *more])
+
+
+def test_a_plan_tells_every_level_the_alternatives_and_what_to_do(collections, capsys):
+    assert plan(collections, "--reports", "20000", "--groups", "10", "--windows", "4", "--target", "median ± 4") == 0
+    said = capsys.readouterr().out
+    levels = [
+        "one group, one window",
+        "all groups, one window",
+        "one group, all 4 windows",
+        "all groups, all 4 windows",
+    ]
+    for level, reports in zip(levels, ("500", "5,000", "2,000", "20,000"), strict=True):
+        [line] = [line for line in said.splitlines() if line.strip().startswith(f"{level}  ") and "±" in line]
+        assert f" {reports} " in line
+        assert ("too few: minimum_reports is 1,000" in line) == (reports == "500")
+    # The smallest level that has enough is where others are tried.
+    assert "What else could be, for all groups, one window (5,000 reports):" in said
+    assert re.search(r"^(Keep|Take) ", said, re.MULTILINE)
+    assert "0.01 is 1.8 minutes" in said
+    assert "median ± 4 minutes: reports that one snapshot needs" in said
+    for shape in DEFAULT_SHAPES:
+        assert re.search(rf"^  {re.escape(shape)} +([0-9]|out of reach)", said, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["age", "bytes", "mean", "seeded"])
+def test_every_kind_of_collection_can_be_planned(collections, capsys, name):
+    assert plan(collections, "--reports", "3000", "--target", "mean ± 0.4", name=name) == 0
+    said = capsys.readouterr().out
+    assert ("W1" in said) == (name != "mean")
+    assert ("tells the mean only" in said) == (name == "mean")
+    assert ("simulated as local_hashing" in said) == (name == "seeded")
+
+
+def test_groups_are_the_collections_own(collections, capsys):
+    assert plan(collections, "--reports", "3000", "--shape", "uniform") == 0
+    said = capsys.readouterr().out
+    assert "one group, one window" in said
+    assert " 1,500 " in said
+
+
+@pytest.mark.slow
+def test_the_same_seed_says_the_same_and_another_does_not(collections, tmp_path, capsys):
+    said = []
+    for number, seed in enumerate(("4", "4", "5")):
+        picture = tmp_path / f"{number}.svg"
+        assert plan(collections, "--reports", "2000", "--seed", seed, "--json", "--plot", str(picture)) == 0
+        said.append((capsys.readouterr().out, picture.read_bytes()))
+    assert said[0] == said[1]
+    assert said[0] != said[2]
+
+
+def test_programs_get_all_figures(collections, capsys):
+    assert plan(collections, "--reports", "4000", "--json", "--target", "w1 0.03", "--shape", "uniform") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [level["reports"] for level in found["levels"]] == [2000, 4000]
+    assert found["levels"][0]["figures"]["w1"]["uniform"]["runs"] == 2
+    assert [other["change"] for other in found["alternatives"]][:3] == ["now", "epsilon", "epsilon"]
+    assert sum(other["recommended"] for other in found["alternatives"]) == 1
+    assert found["target"]["reports"]["uniform"] > 10
+
+
+@pytest.mark.slow
+def test_pictures_are_pictures(collections, tmp_path, capsys):
+    for name in ("commute", "mean"):
+        assert plan(collections, "--reports", "2000", "--plot", str(tmp_path / f"{name}.png"), name=name) == 0
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert plan(collections, "--reports", "2000", "--plot", str(tmp_path / "x.svg"), "--target", "p90 ± 9") == 0
+    assert ElementTree.parse(tmp_path / "x.svg").getroot().tag.endswith("svg")
+    assert f"The picture is in {tmp_path}/x.svg." in capsys.readouterr().out
+
+
+WRONG = [
+    (["--reports", "0"], "--reports: got 0, allowed: a whole number from 1"),
+    (["--reports", "99999999999"], "--reports: got 99999999999"),
+    (["--reports", "5", "--groups", "10"], "--reports: got 5, allowed: at least one for each group and window"),
+    (["--groups", "0"], "--groups: got 0"),
+    (["--windows", "0"], "--windows: got 0"),
+    (["--runs", "1"], "--runs: got 1, allowed: a whole number from 2"),
+    (["--seed", "-1"], "--seed: got -1"),
+    (["--collection", "other"], "--collection: got 'other', allowed: commute, age"),
+    (["--shape", "nonsense"], "--shape: got 'nonsense', allowed: "),
+    (["--shape", "beta(1)"], "--shape beta(1): "),
+    (["--shape", "README.md"], "--shape README.md: allowed: counts as .json"),
+    (["--shape", "tests"], "tests: no snapshots there"),
+    (["--target", "soon"], "--target: got 'soon', allowed: such as 'median ± 2'"),
+    (["--target", "median ± 2 hours"], "allowed: the collection's unit, minutes"),
+    (["--plot", "plan.pdf"], "--plot: got 'plan.pdf', allowed: a file that ends in .png or .svg"),
+    (["--plot", "/nowhere/plan.png"], "--plot /nowhere/plan.png: there is no folder /nowhere"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG])
+def test_a_mistake_ends_with_a_line_to_act_on(collections, capsys, arguments, message):
+    given = arguments if "--reports" in arguments else ["--reports", "1000", *arguments]
+    assert plan(collections, *given) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("hushgram: ")
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+def test_one_of_several_collections_must_be_named(collections, tmp_path, capsys):
+    assert command.main(["plan", "--collections", collections, "--reports", "1000"]) == 2
+    assert "--collection: missing, allowed: commute, age" in capsys.readouterr().err
+    (tmp_path / "one.yaml").write_text("collections: {a: {domain: {low: 0, high: 1}, buckets: 16, epsilon: 1}}")
+    assert command.main(["plan", "--collections", f"{tmp_path}/one.yaml", "--reports", "1000", "--runs", "2"]) == 0
+
+
+def test_without_matplotlib_a_line_says_what_to_install(collections, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
+    assert plan(collections, "--reports", "1000", "--plot", "plan.png") == 2
+    assert capsys.readouterr().err == "hushgram: --plot: matplotlib is not installed; pip install 'hushgram[plot]'\n"
+
+
+def test_planning_waits_for_nothing_that_it_does_not_need(collections):
+    code = (
+        "import sys; from pipelines import command; "
+        f"command.main(['plan', '--collections', {collections!r}, '--collection', 'commute', '--reports', '99', "
+        "'--runs', '2']); "
+        "print([m for m in ('apache_beam', 'polars', 'fastavro', 'matplotlib') if m in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert said.endswith("\n[]\n")
+
+
+@pytest.mark.slow
+def test_the_documents_show_what_the_command_says(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    [example], [shown] = (examples("plan.md", "An example", language) for language in ("sh", "text"))
+    assert command.main(shlex.split(example)[1:]) == 0
+    assert capsys.readouterr().out == shown
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [part] = re.findall(rf"{re.escape(example)}```\n\n```text\n(.*?)```", readme, re.DOTALL)
+    assert [line for line in part.splitlines() if line not in shown.splitlines()] == ["  …"]
+
+
+# Shapes ---------------------------------------------------------------------------------------------------------------
+
+
+def shares(collections, text, name="commute"):
+    [shape] = shapes_for(load_collections(collections)[name], [text], seed=1)
+    assert shape.distribution.sum() == pytest.approx(1)
+    return shape.distribution
+
+
+def test_shapes_fill_the_domain(collections):
+    for name in ("commute", "age", "bytes"):
+        for text in (*DEFAULT_SHAPES, "taxi"):
+            found = shares(collections, text, name)
+            assert found.size == grid(load_collections(collections)[name])
+            assert (found.reshape(8, -1).sum(axis=1) > 0).sum() >= 4
+    assert shares(collections, "normal(90,10)")[: grid(load_collections(collections)["commute"]) // 4].sum() < 1e-4
+    # Placed over the domain without numbers, in units with them: e¹ minutes are near its beginning.
+    assert shares(collections, "lognormal").argmax() > shares(collections, "lognormal(1,0.1)").argmax() > 0
+
+
+def test_a_histogram_is_a_shape_whatever_file_it_is_in(collections, tmp_path):
+    counts = [0, 3, 1, 0]
+    (tmp_path / "a.json").write_text(json.dumps(counts))
+    (tmp_path / "a.csv").write_text("counts,x\n0,1\n3,1\n1,1\n0,1\n")
+    np.savez(tmp_path / "a.npz", counts=counts)
+    for ending in ("json", "csv", "npz"):
+        found = shares(collections, f"{tmp_path}/a.{ending}").reshape(4, -1).sum(axis=1)
+        assert found == pytest.approx([0, 0.75, 0.25, 0], abs=0.005)  # a million values: ten standard errors
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "[1]", "[0, 0]", "[1, -1]", "[[1, 2], [3, 4]]", "{}", '["a", "b"]', "x", "[1, NaN]"]
+)
+def test_what_is_no_histogram_is_told(collections, tmp_path, content):
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(UsageError, match=rf"--shape {tmp_path}/a\.json: \S"):
+        shares(collections, f"{tmp_path}/a.json")
+
+
+@given(st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"])))
+def test_any_text_is_a_shape_or_refused_in_a_line(text):
+    commute = load_collections(ROOT / "examples" / "demo.yaml")["pickup"]
+    said = ""
+    try:
+        draw_for(commute, text, "--shape")
+    except UsageError as error:
+        said = str(error)
+    assert said == "" or said.startswith("--shape")
+    assert "\n" not in said
+
+
+def test_an_earlier_run_is_a_shape(collections, tmp_path, capsys):
+    """What was estimated is planned with, and simulated again; a window with too few reports is not gone by."""
+    reports, results = str(tmp_path / "reports"), str(tmp_path / "results")
+    common = ["--collections", collections, "--collection", "commute", "--values", "normal(45,5)"]
+    assert command.main(["simulate", *common, "--reports", "4000", "--hours", "1", "--output", reports]) == 0
+    read = ["--collections", collections, "--input", f"{reports}/*.avro", "--output", results]
+    assert command.main(["aggregate", *read]) == 0
+    found = shares(collections, results)
+    assert found.reshape(4, -1).sum(axis=1).argmax() in (0, 1)
+    assert found[: found.size // 2].sum() > 0.9
+    assert plan(collections, "--reports", "4000", "--shape", results) == 0
+    assert f"simulated on the shape {results}" in capsys.readouterr().out
+    assert plan(collections, "--reports", "4000", "--shape", results, name="age") == 2
+    assert "no snapshot of age with a distribution to go by: there is none" in capsys.readouterr().err
+    few = str(tmp_path / "few")
+    assert command.main(["simulate", *common, "--reports", "40", "--hours", "1", "--output", f"{few}/reports"]) == 0
+    read = ["--collections", collections, "--input", f"{few}/reports/*.avro", "--output", f"{few}/results"]
+    assert command.main(["aggregate", *read]) == 0
+    assert plan(collections, "--reports", "4000", "--shape", f"{few}/results") == 2
+    assert "merge windows with hushgram rollup" in capsys.readouterr().err
+
+
+@given(st.floats(1, 1e12))
+def test_reports_are_rounded_up_to_two_digits(reports):
+    told = rounded(reports)
+    assert reports <= told <= 1.1 * reports + 1
+    assert len(str(told).rstrip("0")) <= 2
