@@ -87,11 +87,19 @@ def test_an_audit_finds_a_mechanism_that_breaks_its_promise():
     assert 1.5 < Audit(**counts).epsilon_at_least() <= 2
 
 
+def test_a_report_that_speaks_for_both_values_tells_nothing():
+    both = answering.Method(lambda value: {0, 1} if value == 0 else {1}, lambda _: None, lambda report, v: v in report)
+    assert answering.audit(both, 2, 10) == {"reports": 10, "own": 0, "other": 0}
+
+
 @pytest.mark.parametrize("method", ours.METHODS)
 def test_our_own_methods_keep_their_promise_in_the_same_test(method):
-    """Seeded; by chance one in a thousand would be accused."""
+    """Seeded; by chance one in a thousand would be accused. GRR of 256 values leaves the least to be seen."""
     found = ours.audit(ours.collection(method, 256, 1.0), 20_000, np.random.default_rng(3))
-    assert found is None if method == "seeded OLH" else found.epsilon_at_least() <= 1
+    if method == "seeded OLH":
+        assert found is None
+    else:
+        assert (0 if method == "GRR" else 0.8) < found.epsilon_at_least() <= 1
 
 
 def test_our_half_answers_for_every_method_data_set_and_epsilon():
