@@ -33,7 +33,7 @@ class Audit:
         """What ε really is at least, with this confidence, by the bounds of Clopper and Pearson on both shares.
 
         >>> round(Audit(100_000, 36_552, 13_447).epsilon_at_least(), 2)
-        0.97
+        0.96
         """
         tail = (1 - confidence) / 2
         low = stats.beta.ppf(tail, self.own, self.reports - self.own + 1) if self.own else 0.0

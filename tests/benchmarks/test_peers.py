@@ -4,6 +4,7 @@ The peers themselves are installed by `make peers` alone.
 """
 
 import ast
+import doctest
 import json
 import math
 import subprocess
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.peers import __main__ as command
-from benchmarks.peers import ours
+from benchmarks.peers import answers, environment, ours, tables
 from benchmarks.peers.abilities import ABILITIES, LIBRARIES
 from benchmarks.peers.answers import (
     Audit,
@@ -116,6 +117,13 @@ def test_the_sizing_of_a_timed_server_ends_at_the_largest_number(monkeypatch):
     assert len(reports) == 5000
     assert reports[:100] == reports[100:200]
     assert seconds >= 0
+
+
+@pytest.mark.parametrize("module", [answers, environment, tables], ids=lambda module: module.__name__)
+def test_the_examples_in_its_documentation_hold(module):
+    found = doctest.testmod(module)
+    assert found.attempted
+    assert not found.failed
 
 
 # Answers -------------------------------------------------------------------------------------------------------------
