@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks soak coverage clean
+.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks peers soak coverage clean
 
 setup: .venv/ready
 
@@ -56,6 +56,10 @@ benchmarks: setup
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.stream
 	$(BIN)/python -m benchmarks.view
+
+# Other libraries beside ours, in an environment of their own.
+peers: setup
+	$(BIN)/python -m benchmarks.peers
 
 soak: setup
 	$(BIN)/python -m benchmarks.soak 3

@@ -1,0 +1,83 @@
+"""The peers and their environment, build/peers/venv: made with pip, apart from ours, since pins would not agree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "build" / "peers"
+REQUIREMENTS = HERE / "requirements.txt"
+PATIENCE = 1800
+"""Seconds that a peer is waited for: many times what it takes."""
+
+
+class PeerError(Exception):
+    """Why a peer has no figures, in one line."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library on PyPI: its distribution, its script here, and what it needs beside what it asks for itself."""
+
+    distribution: str
+    script: str
+    besides: tuple[str, ...] = ()
+
+
+PEERS = (
+    Peer("pure-ldp", "pure_ldp", ("scikit-learn", "statsmodels")),
+    Peer("multi-freq-ldpy", "multi_freq_ldpy", ("xxhash",)),
+    Peer("opendp", "opendp", ("numpy",)),
+)
+
+
+def pinned(requirements: str) -> dict[str, str]:
+    """Versions by distribution.
+
+    >>> pinned("# pins\\npure-ldp==1.2.0\\nxxhash==3.8.2  # not 4\\n")
+    {'pure-ldp': '1.2.0', 'xxhash': '3.8.2'}
+    """
+    lines = (line.partition("#")[0].strip() for line in requirements.splitlines())
+    return dict(line.split("==") for line in lines if line)
+
+
+def interpreter(folder: Path) -> Path:
+    """The Python of the environment in `folder`, made if there is none."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        _run([sys.executable, "-m", "venv", str(folder)], "its environment cannot be made")
+    return python
+
+
+def install(peer: Peer, python: Path) -> None:
+    """The peer at its pinned version; where all is there already, pip asks nobody."""
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    packages = [peer.distribution, *peer.besides]
+    _run([*command, "--constraint", str(REQUIREMENTS), *packages], "it cannot be installed here")
+
+
+def run(peer: Peer, python: Path, folder: Path, phase: str) -> str:
+    """What the peer's script wrote about the task in `folder`."""
+    answer = folder / f"{peer.distribution}-{phase}.json"
+    answer.unlink(missing_ok=True)
+    _run([str(python), "-m", f"benchmarks.peers.scripts.{peer.script}", str(folder), phase], "its script failed")
+    try:
+        return answer.read_text()
+    except OSError:
+        raise PeerError(f"its script left no {answer.name}") from None
+
+
+def _run(command: list[str], failure: str) -> None:
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise PeerError(f"{failure}: no end after {PATIENCE} s") from None
+    except OSError as error:
+        raise PeerError(f"{failure}: {error.strerror}") from None
+    if done.returncode != 0:
+        said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise PeerError(f"{failure}: {said[-1] if said else f'exit code {done.returncode}'}")
