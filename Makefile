@@ -4,13 +4,13 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks soak coverage clean
+.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks soak coverage paper clean
 
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt setup.py
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[kafka,postgresql,view,gcp,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[kafka,postgresql,view,plot,gcp,dev]'
 	touch $@
 
 # Debian's programs for the tests, where that is how they are had.
@@ -62,6 +62,10 @@ soak: setup
 
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage
+
+# The paper's experiments, figures and claims, to docs/paper.md: a few minutes; FULL=1 repeats each 100 times, for hours.
+paper: setup
+	$(BIN)/python -m benchmarks.paper $(if $(FULL),--full)
 
 clean:
 	rm -rf .venv .tools build *.egg-info .pytest_tmp .pytest_cache .mypy_cache .ruff_cache .hypothesis
