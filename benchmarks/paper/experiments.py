@@ -45,10 +45,10 @@ QUICK = Effort(
     "quick",
     small={"methods": 16, "shapes": 4, "bandwidths": 6, "buckets": 8},
     large={"methods": 5, "shapes": 3, "bandwidths": 3, "buckets": 3},
-    pipeline=2,
+    pipeline=5,
 )
 _HUNDRED = dict.fromkeys(QUICK.small, 100)
-FULL = Effort("full", small=_HUNDRED, large=_HUNDRED, pipeline=5)
+FULL = Effort("full", small=_HUNDRED, large=_HUNDRED, pipeline=20)
 
 
 def settings(effort: Effort) -> list[Setting]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import polars as pl
@@ -17,6 +17,8 @@ Judgement = Literal["holds", "holds in part", "does not hold"]
 ORDER: tuple[Judgement, ...] = ("does not hold", "holds in part", "holds")
 CHANCE = 0.01
 """Two means differ when Welch's test says so at this level: equal ones would, by chance, once in 100 comparisons."""
+SURE = float(stats.norm.isf(CHANCE / 2))
+"""The same for a figure of many settings, whose noise is all but normal, in its standard errors."""
 
 
 @dataclass(frozen=True)
@@ -81,17 +83,32 @@ def differ(one: Summary, other: Summary) -> int:
 
 @dataclass
 class Duel:
-    """One method against another, or against the best of several, in many settings."""
+    """One method against another, or against the best of several, in many settings.
+
+    The best of several has the luck of the lowest noise on its side, which counts against the one.
+    """
 
     lower: list[str] = field(default_factory=list)
     level: list[str] = field(default_factory=list)
     higher: list[str] = field(default_factory=list)
     logs: list[float] = field(default_factory=list)
+    noise: list[float] = field(default_factory=list)
 
     def add(self, where: str, one: Summary, others: Sequence[Summary]) -> None:
         best = min(others, key=lambda summary: summary.mean)
         (self.level, self.higher, self.lower)[differ(one, best)].append(where)
-        self.logs.append(math.log(max(one.mean, 1e-300) / max(best.mean, 1e-300)))
+        means = [max(summary.mean, 1e-300) for summary in (one, best)]
+        self.logs.append(math.log(means[0] / means[1]))
+        relative = [summary.error / mean for summary, mean in zip((one, best), means, strict=True)]
+        self.noise.append(sum(0.0 if math.isnan(share) else share**2 for share in relative))
+
+    def __add__(self, other: Duel) -> Duel:
+        return Duel(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
+
+    @property
+    def ahead(self) -> int:
+        """In how many settings the one has the lower mean, sure or not."""
+        return sum(log < 0 for log in self.logs)
 
     @property
     def ratio(self) -> float:
@@ -99,35 +116,38 @@ class Duel:
         return math.exp(sum(self.logs) / len(self.logs))
 
     @property
-    def ratios(self) -> tuple[float, float]:
-        return math.exp(min(self.logs)), math.exp(max(self.logs))
+    def spread(self) -> float:
+        """The standard error of the typical ratio's logarithm."""
+        return math.sqrt(sum(self.noise)) / len(self.logs)
+
+    @property
+    def typically(self) -> str:
+        return f"typically {self.ratio:.2f} ± {self.ratio * self.spread:.2f} times the error"
+
+    @property
+    def most(self) -> float:
+        return math.exp(max(self.logs))
 
     def __str__(self) -> str:
-        settings = len(self.logs)
-        higher = f"higher in {len(self.higher)}" + (f" ({briefly(self.higher)})" if self.higher else "")
-        counts = f"lower in {len(self.lower)} of {settings}, not told apart in {len(self.level)}, {higher}"
-        return f"{counts}; typically {self.ratio:.2f} times"
+        behind = f"surely behind in {len(self.higher)}" + (f" ({briefly(self.higher)})" if self.higher else "")
+        return f"ahead in {self.ahead} of {len(self.logs)}, surely in {len(self.lower)}, {behind}; {self.typically}"
 
     def always(self) -> Verdict:
-        """Lower wherever noise lets one tell; in part where that is so in most settings."""
-        settings = len(self.logs)
-        if not self.higher and self.lower:
+        """Nowhere surely behind, and surely ahead on the whole; in part where ahead in half of the settings."""
+        if not self.higher and math.log(self.ratio) < -SURE * self.spread:
             return Verdict("holds", str(self))
-        return Verdict("holds in part" if len(self.higher) <= settings / 2 else "does not hold", str(self))
+        return Verdict("holds in part" if self.ahead >= len(self.logs) / 2 else "does not hold", str(self))
 
     def mostly(self) -> Verdict:
-        """Lower, or not told apart, in more than half of the settings; in part in more than a quarter."""
-        settings, good = len(self.logs), len(self.lower) + len(self.level)
-        if not self.lower:
-            return Verdict("does not hold", str(self))
-        return Verdict(ORDER[(good > settings / 4) + (good > settings / 2)], str(self))
+        """Ahead in more than half of the settings, surely behind in less than a quarter; in part if one of the two."""
+        most = self.ahead > len(self.logs) / 2
+        return Verdict(ORDER[most + (len(self.higher) < len(self.logs) / 4)], str(self))
 
     def near(self, factor: float) -> Verdict:
         """Typically within a factor, above or below; in part within its square."""
         reach = abs(math.log(self.ratio)) / math.log(factor)
-        low, high = self.ratios
-        numbers = f"typically {self.ratio:.2f} times, from {low:.2f} to {high:.2f}"
-        return Verdict(ORDER[(reach <= 2) + (reach <= 1)], numbers)
+        low, high = math.exp(min(self.logs)), self.most
+        return Verdict(ORDER[(reach <= 2) + (reach <= 1)], f"{self.typically}, from {low:.2f} to {high:.2f}")
 
 
 def duel(
