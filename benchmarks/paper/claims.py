@@ -131,11 +131,8 @@ def _binned_bias(data: str, bins: int) -> float:
 
 @claim("w1-many-bins", "6.2", "At large ε more bins give a lower W1.")
 def _(table: Table) -> Verdict:
-    total = Duel()
-    for data in DATA:
-        few, *more = (table.method(name, data, "w1", MOST) for name in BINNINGS)
-        total.add(at(data, MOST), min(more, key=lambda summary: summary.mean), [few])
-    return _told(f"the better of 32 and 64 bins against 16 at ε = {MOST:g}", total.always())
+    fought = [duel(table, more, ["CFO-16"], ("w1",), DATA, [MOST]) for more in BINNINGS[1:]]
+    return _told(f"32 and 64 bins, each against 16, at ε = {MOST:g}", sum(fought, Duel()).always())
 
 
 @claim("w1-best-bins", "6.2", "Even the best number of bins for each setting has a higher W1 than SW+EMS.")
@@ -304,12 +301,14 @@ def _(table: Table) -> Verdict:
 
 @claim("shape-square", "6.4", "At ε = 1 the square wave has the least W1 of all shapes, whatever b.")
 def _(table: Table) -> Verdict:
-    total = Duel()
+    best, each = Duel(), Duel()
     for (name, data, b), mine in table.of_shapes.items():
         if name == "square":
-            for other in SHAPES[:-1]:
-                total.add(f"{other.name} on {DATA[data].title} b = {b:g}", mine, [table.of_shapes[other.name, data, b]])
-    return _told("against each other shape", total.always())
+            others = [table.of_shapes[other.name, data, b] for other in SHAPES[:-1]]
+            best.add(f"{DATA[data].title} b = {b:g}", mine, others)
+            for other in others:
+                each.add(f"{DATA[data].title} b = {b:g}", mine, [other])
+    return _told("against the best other shape", best.always()) & _told("against each", each.always())
 
 
 @claim("shape-order", "6.4", "The smaller the ratio of a trapezoid's sides, the worse, in general.")
@@ -340,9 +339,9 @@ def _bandwidth(table: Table, metrics: tuple[str, ...]) -> Verdict:
             for epsilon in BANDWIDTH_EPSILONS:
                 errors = table.over_bandwidths(data, metric, epsilon)
                 total.add(at(data, epsilon), errors[best_bandwidth(epsilon)], list(errors.values()))
-    near = total.near(1.25)
-    close = f"surely worse than the best b in {len(total.higher)} of {len(total.logs)} settings"
-    return Verdict(near.judgement, f"{close}; {near.numbers}")
+    settings = len(total.logs)
+    close = f"surely worse than the best b in {len(total.higher)} of {settings} settings"
+    return Verdict(_share(settings - len(total.higher), settings), close) & total.near(1.25)
 
 
 @claim("buckets-differ", "6.4", "Data sets differ in the number of buckets that is best.")
@@ -355,24 +354,27 @@ def _(table: Table) -> Verdict:
 
 @claim("buckets-beta", "6.4", "For Beta, 256 buckets are best.")
 def _(table: Table) -> Verdict:
-    return _told("against each other number", _buckets(table, 256, ("beta",)).always())
+    best, each = _buckets(table, 256, ("beta",))
+    return _told("against the best other number", best.always()) & _told("against each", each.always())
 
 
 @claim("buckets-others", "6.4", "For the other data sets, 1024 buckets are best in most settings.")
 def _(table: Table) -> Verdict:
-    others = tuple(name for name in DATA if name != "beta")
-    return _told("against each other number", _buckets(table, 1024, others).mostly())
+    best, each = _buckets(table, 1024, tuple(name for name in DATA if name != "beta"))
+    return _told("against the best other number", best.mostly()) & _told("against each", each.mostly())
 
 
-def _buckets(table: Table, count: int, data: tuple[str, ...]) -> Duel:
-    total = Duel()
+def _buckets(table: Table, count: int, data: tuple[str, ...]) -> tuple[Duel, Duel]:
+    """A number of buckets against the best of the others, and against each of them."""
+    best, each = Duel(), Duel()
     for name in data:
         for epsilon in EPSILONS:
-            for other in BUCKETS:
-                if other != count:
-                    label = f"{other} on {at(name, epsilon)}"
-                    total.add(label, table.of_buckets[name, epsilon, count], [table.of_buckets[name, epsilon, other]])
-    return total
+            mine = table.of_buckets[name, epsilon, count]
+            others = [table.of_buckets[name, epsilon, other] for other in BUCKETS if other != count]
+            best.add(at(name, epsilon), mine, others)
+            for other in others:
+                each.add(at(name, epsilon), mine, [other])
+    return best, each
 
 
 def _best_buckets(table: Table, data: str) -> list[int]:

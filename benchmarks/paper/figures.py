@@ -60,7 +60,7 @@ LABELS = {
     "quantiles": "MAE of quantiles",
 }
 
-STYLE: dict[str, Any] = {
+STYLE: Any = {  # the type that matplotlib asks for lists every key there is
     "figure.constrained_layout.use": True,
     "font.size": 8,
     "axes.titlesize": 8.5,
