@@ -184,7 +184,7 @@ def _(table: Table) -> Verdict:
     return duel(table, "SW+EMS", ("HH", "HaarHRR"), RANGES, DATA, EPSILONS).always()
 
 
-@claim("range-best", "6.3", "SW+EMS is best on range queries but for short ones on taxi, and income at large ε.")
+@claim("range-best", "6.3", "SW+EMS is best on range queries but for short ones on taxi, and income from ε = 2 on.")
 def _(table: Table) -> Verdict:
     total = Duel()
     for metric in RANGES:

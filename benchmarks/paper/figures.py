@@ -95,8 +95,8 @@ def save(drawing: Drawing, table: pl.DataFrame, folder: Path) -> Path:
     return path
 
 
-def _panels(rows: int, columns: int, height: float = 1.9) -> tuple[Figure, list[list[Axes]]]:
-    figure = Figure(figsize=(2.75 * columns, height * rows + 0.35), facecolor="white")
+def _panels(rows: int, columns: int, height: float = 1.9, width: float = 2.75) -> tuple[Figure, list[list[Axes]]]:
+    figure = Figure(figsize=(width * columns, height * rows + 0.35), facecolor="white")
     axes = figure.subplots(rows, columns, squeeze=False)
     return figure, [list(row) for row in axes]
 
@@ -248,7 +248,7 @@ def _coverage(table: pl.DataFrame) -> Figure:
 
 
 def _product(table: pl.DataFrame) -> Figure:
-    figure, [[axes]] = _panels(1, 1, 2.6)
+    figure, [[axes]] = _panels(1, 1, 2.4, 6.0)
     for method in ("SW+EMS", "HH-ADMM"):
         rows = table.filter(method=method, data="beta", metric="w1")
         arrays = rows.filter(pl.col("figure") == "methods", pl.col("epsilon").is_in(EPSILONS))
@@ -266,7 +266,7 @@ def _product(table: pl.DataFrame) -> Figure:
         )
     axes.set(title="Beta(5, 2)", xlabel="ε", ylabel=LABELS["w1"], xticks=EPSILONS)
     _log(axes)
-    axes.legend(loc="upper right")
+    _legend(figure, [axes])
     return figure
 
 

@@ -49,7 +49,7 @@ The rules were written before any result was seen, and changed once after the fi
 it. At first, settings that noise does not decide spoke for a claim; now the lower mean counts, and an "always" claim
 must be surely ahead on the whole. Wave shapes and numbers of buckets were at first held against the best of the others
 alone; they are now held against each as well, and must pass both. "More bins at large ε" first asked that 64 bins be
-best of all, which they are not; it now asks that 32 and 64 each beat 16. The chosen b must now be close to the best, too.
+best of all, which they are not; it now asks that 32 and 64 each beat 16. The chosen b must now be near the best, too.
 """
 
 
@@ -67,7 +67,7 @@ def page(frame: pl.DataFrame, effort: Effort, agreement: Agreement) -> str:
         + ".\n",
         HOW_JUDGED,
         *(_claim(claim, verdict) for claim, verdict in verdicts),
-        "## Figures\n",
+        "\n## Figures\n",
         *(f"![{drawing.caption}](paper/{drawing.name}.png)\n\n{drawing.caption}\n" for drawing in FIGURES),
         "## Beyond the paper\n",
         _ours(table, effort),

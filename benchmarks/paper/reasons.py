@@ -27,7 +27,7 @@ REASONS: dict[str, str] = {
     "quantiles-tree": "The best of three binnings is chosen with hindsight.",
     "quantiles-income-bins": _STAND_IN,
     "quantiles-income": f"At small ε the noise of the tree is greater than what smoothing takes away. {_STAND_IN}",
-    "shape-square": "Trapezoids with a ratio near 1 are all but square waves, and the best of five has luck on its side.",
+    "shape-square": "Trapezoids with a ratio near 1 are all but square waves; the best of five has luck on its side.",
     "bandwidth-others": "Errors are flat around the best b, and the best of twelve has luck on its side.",
     "buckets-beta": "W1 is taken on the finest grid for all, and neighbours such as 256 and 512 are close.",
     "buckets-others": "W1 is taken on the finest grid for all. Fewer buckets are smoothed over a wider span and stop "
