@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks peers soak coverage clean
+.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks peers soak coverage paper clean
 
 setup: .venv/ready
 
@@ -66,6 +66,10 @@ soak: setup
 
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage
+
+# The paper's experiments, figures and claims, to docs/paper.md: a few minutes; FULL=1 repeats each 100 times, for hours.
+paper: setup
+	$(BIN)/python -m benchmarks.paper $(if $(FULL),--full)
 
 clean:
 	rm -rf .venv .tools build *.egg-info .pytest_tmp .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
@@ -19,6 +19,8 @@ import numpy as np
 
 from benchmarks.datasets import SMOOTH, SPIKY
 from hushgram import Collection
+from hushgram.arrays import FloatArray
+from hushgram.estimate import Estimate
 
 REPORTS = (10_000, 100_000, 1_000_000)
 EPSILONS = (0.5, 1.0, 2.0)
@@ -28,31 +30,36 @@ Setting = tuple[str, int, float, int, int]
 
 
 def measure(setting: Setting) -> list[float]:
-    """Coverage of the mean, the median, cdf points on average and at worst, and the band."""
+    """The shares of one row, over simulated collections of values in the middle of their buckets."""
     shape, reports, epsilon, buckets, runs = setting
     truth = {**SMOOTH, **SPIKY}[shape](buckets)
-    curve = np.concatenate([[0.0], np.cumsum(truth)])
     collection = Collection(name="c", low=0, high=buckets, buckets=buckets, epsilon=epsilon)
-    deciles = [int(np.argmin(np.abs(curve - share))) for share in np.arange(1, 10) / 10]
-    points = sorted({point for point in deciles if 0.05 < curve[point] < 0.95})
-    mean = float(truth @ (np.arange(buckets) + 0.5))
-    median = float(np.interp(0.5, curve, np.arange(buckets + 1)))
-
     rng = np.random.default_rng([buckets, reports, int(10 * epsilon), *shape.encode()])
     values = [np.repeat(np.arange(buckets) + 0.5, rng.multinomial(reports, truth)) for _ in range(runs)]
-    estimates = collection.estimate_many([collection.tally(collection.simulate(part, rng)) for part in values])
+    tallies = [collection.tally(collection.simulate(part, rng)) for part in values]
+    return shares_held(collection.estimate_many(tallies), truth)
+
+
+def shares_held(estimates: Sequence[Estimate], truth: FloatArray) -> list[float]:
+    """How often a known distribution was held: its mean, median, cdf points on average and at worst, and the band."""
+    at = estimates[0].edges
+    curve = np.concatenate([[0.0], np.cumsum(truth)])
+    deciles = [int(np.argmin(np.abs(curve - share))) for share in np.arange(1, 10) / 10]
+    points = sorted({point for point in deciles if 0.05 < curve[point] < 0.95})
+    mean = float(truth @ (at[1:] + at[:-1]) / 2)
+    median = float(np.interp(0.5, curve, at))
     held = np.zeros(3 + len(points))
     for estimate in estimates:
         edges, lower, upper = estimate.band()
-        true_curve = np.interp(edges, np.arange(buckets + 1), curve)
+        true_curve = np.interp(edges, at, curve)
         held += [
             _holds(estimate.interval("mean"), mean),
             _holds(estimate.interval("quantile", 0.5), median),
             bool(((lower - 1e-9 <= true_curve) & (true_curve <= upper + 1e-9)).all()),
-            *(_holds(estimate.interval("cdf", point), float(curve[point])) for point in points),
+            *(_holds(estimate.interval("cdf", float(at[point])), float(curve[point])) for point in points),
         ]
-    share = held / runs
-    return [share[0], share[1], share[3:].mean(), share[3:].min(), share[2]]
+    share = held / len(estimates)
+    return [float(figure) for figure in (share[0], share[1], share[3:].mean(), share[3:].min(), share[2])]
 
 
 def _holds(interval: tuple[float, float], value: float) -> bool:

@@ -8,20 +8,25 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from hushgram.arrays import FloatArray
+from hushgram.arrays import FloatArray, IntArray
 
 DATA = Path(__file__).parent / "data"
 
 
-def bundled(name: str, buckets: int) -> FloatArray:
-    """A data set's share of values in each bucket of its domain."""
+def bundled_counts(name: str, buckets: int) -> IntArray:
+    """How many of a data set's values lie in each bucket of its domain."""
     with np.load(DATA / f"{name}.npz") as file:
         values, counts = file["values"] * float(file["scale"]), file["counts"]
         low, high = float(file["lo"]), float(file["hi"])
     # A hair more than the exact edge: values that lie on one are decimal fractions, not binary ones.
     index = np.floor((values - low) * buckets / (high - low) + 1e-9).astype(np.int64)
     inside = (index >= 0) & (index < buckets)
-    total = np.bincount(index[inside], weights=counts[inside], minlength=buckets)
+    return np.bincount(index[inside], weights=counts[inside], minlength=buckets).astype(np.int64)
+
+
+def bundled(name: str, buckets: int) -> FloatArray:
+    """A data set's share of values in each bucket of its domain."""
+    total = bundled_counts(name, buckets)
     return total / total.sum()
 
 

@@ -1,0 +1,72 @@
+"""The methods that are compared, each as a collection of this product, and the metrics that the paper gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hushgram import Collection
+from hushgram.mechanisms import RandomizedResponse, frequency_oracle
+from hushgram.trials import METRICS
+
+ALL = tuple(METRICS)
+RANGES = ("range_0.1", "range_0.4")
+MOMENTS = ("mean", "variance")
+COVERED = ("covers_mean", "covers_median", "covers_cdf", "covers_worst_cdf", "covers_band")
+"""How often intervals of 95 % hold the truth, in the order of `benchmarks.coverage.shares_held`."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """How devices report and how the reports are read; `ours` is beyond the paper."""
+
+    name: str
+    metrics: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    ours: bool = False
+
+    def collection(self, epsilon: float, buckets: int, bandwidth: float | None = None) -> Collection:
+        options = dict(self.options)
+        if "bins" in options:
+            # GRR or OLH, whichever has the lower variance (paper, section 2.1).
+            plain = isinstance(frequency_oracle(options["bins"], epsilon), RandomizedResponse)
+            options["mechanism"] = "randomized_response" if plain else "local_hashing"
+        return Collection(name="paper", low=0, high=1, buckets=buckets, epsilon=epsilon, bandwidth=bandwidth, **options)
+
+
+# Randomize before bucketize, with as many output buckets as buckets: the paper's choice (section 5.4).
+WAVE = {"mechanism": "square_wave_continuous"}
+TREE = {"mechanism": "hierarchy", "branching": 4}
+AS_PUBLISHED = {**TREE, "level_weights": "equal"}
+
+PAPER = (
+    Method("SW+EMS", (*ALL, *COVERED), WAVE),
+    Method("SW+EM", ALL, {**WAVE, "estimator": "em"}),
+    Method("HH-ADMM", ALL, AS_PUBLISHED),
+    Method("CFO-16", ALL, {"bins": 16}),
+    Method("CFO-32", ALL, {"bins": 32}),
+    Method("CFO-64", ALL, {"bins": 64}),
+    Method("HH", RANGES, {**AS_PUBLISHED, "estimator": "hh"}),
+    Method("HaarHRR", RANGES, {"mechanism": "haar"}),
+    Method("SR", MOMENTS, {"mechanism": "stochastic_rounding"}),
+    Method("PM", MOMENTS, {"mechanism": "piecewise"}),
+)
+OURS = (
+    Method("discrete SW+EMS", ALL, {"mechanism": "square_wave"}, ours=True),
+    Method("weighted tree", ALL, {**TREE, "level_weights": "variance"}, ours=True),
+    Method("coarse-first tree", ALL, {**TREE, "level_weights": "variance", "level_decay": 0.7}, ours=True),
+)
+BESIDE = {"discrete SW+EMS": "SW+EMS", "weighted tree": "HH-ADMM", "coarse-first tree": "HH-ADMM"}
+"""The paper's method that each of ours is held against."""
+
+RATIOS = (0.0, 0.2, 0.4, 0.6, 0.8)
+SHAPES = (
+    *(
+        Method(f"ratio {ratio}" if ratio else "triangle", ALL, {"mechanism": "general_wave", "wave_ratio": ratio})
+        for ratio in RATIOS
+    ),
+    Method("square", ALL, WAVE),
+)
+
+METHODS = {method.name: method for method in (*PAPER, *OURS, *SHAPES)}
