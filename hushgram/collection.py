@@ -44,7 +44,8 @@ class Collection:
 
     The mechanism's options, left out, are chosen well: `bandwidth` (of the wave, as a share of the domain),
     `output_buckets`, `wave_ratio`, `symbols` (of a hash), `bins`, `branching` and `level_decay` (of a tree; below 1 it
-    prefers coarse levels). `stopping`, `solver` and `level_weights` say how the estimator works, unseen by devices.
+    prefers coarse levels). `stopping`, `smoothing`, `solver` and `level_weights` say how the estimator works, unseen by
+    devices; `smoothing: "adaptive"` lets the reports say how strongly they are smoothed, which takes longer.
     `previous` lists earlier parameters, as differences, that clients in the field may still use.
     """
 
@@ -66,6 +67,7 @@ class Collection:
     branching: int | None = None
     level_decay: float | None = None
     stopping: str | None = None
+    smoothing: str | None = None
     solver: str | None = None
     level_weights: str | None = None
     windows: Windows = field(default_factory=Windows)

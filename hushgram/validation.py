@@ -27,6 +27,7 @@ CONTINUOUS = ("square_wave_continuous", "general_wave")
 MECHANISM_OPTIONS = ("bandwidth", "output_buckets", "wave_ratio", "symbols", "bins", "branching", "level_decay")
 METHOD_OPTIONS = {
     "stopping": (("paper", "converged"), ("ems", "em")),
+    "smoothing": (("full", "adaptive"), ("ems",)),
     "solver": (("exact", "admm"), ("hh_admm",)),
     "level_weights": (("variance", "equal"), ("hh", "hh_admm")),
 }

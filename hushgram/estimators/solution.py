@@ -27,6 +27,7 @@ class Method:
     epsilon: float
     buckets: int
     stopping: Stopping = "paper"
+    smoothing: Literal["full", "adaptive"] = "full"
     solver: Literal["exact", "admm"] = "exact"
     level_weights: Literal["variance", "equal"] = "variance"
 

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 
 import numpy as np
 
 from hushgram.arrays import FloatArray
-from hushgram.estimators.em import Part, maximize, paper_tolerance, windows_at_once
+from hushgram.estimators.em import Fits, Part, maximize, paper_tolerance, windows_at_once
 from hushgram.estimators.fit import pearson
 from hushgram.estimators.intervals import sandwich
 from hushgram.estimators.solution import Method, Solution, Uncertainty, Window
+from hushgram.estimators.thinning import chosen_strengths
 from hushgram.mechanisms.base import Transition, chunks
+
+Strengths = Callable[[Sequence[Part]], FloatArray]
+"""How strongly each window is smoothed."""
 
 FIT_ITERATIONS = 200
 """EM steps from the estimate before the fit is tested: smoothing, and not the reports, may be what does not fit."""
 
 
 def ems(windows: Sequence[Window], method: Method) -> list[Solution]:
-    return _solve(windows, method, smoothing=1.0)
+    return _solve(windows, method, chosen_strengths if method.smoothing == "adaptive" else _alike(1.0))
 
 
 def em(windows: Sequence[Window], method: Method) -> list[Solution]:
-    return _solve(windows, method, smoothing=0.0)
+    return _solve(windows, method, _alike(0.0))
 
 
-def _solve(windows: Sequence[Window], method: Method, smoothing: float) -> list[Solution]:
+def _alike(strength: float) -> Strengths:
+    return lambda parts: np.full(len(parts[0].counts), strength)
+
+
+def _solve(windows: Sequence[Window], method: Method, strengths: Strengths) -> list[Solution]:
     """All windows have the same mechanisms in the same order, and are rows of one problem."""
     solutions = []
-    tolerance = paper_tolerance(method.epsilon, smoothing)
     for some in chunks(len(windows), windows_at_once(method.buckets)):
         parts = _parts(windows[some])
-        fitted = maximize(parts, smoothing=smoothing, stopping=method.stopping, tolerance=tolerance)
+        fitted = _fitted(parts, strengths(parts), method)
         block = _Block(parts, fitted.x)
         solutions += [
             Solution(
@@ -45,6 +52,22 @@ def _solve(windows: Sequence[Window], method: Method, smoothing: float) -> list[
             for row in range(len(fitted.x))
         ]
     return solutions
+
+
+def _fitted(parts: Sequence[Part], strengths: FloatArray, method: Method) -> Fits:
+    """Windows of the same strength are solved together."""
+    count = len(strengths)
+    fits = Fits(np.empty((count, method.buckets)), np.zeros(count, np.int64), np.zeros(count, bool))
+    for strength in np.unique(strengths).tolist():
+        rows = strengths == strength
+        some = maximize(
+            [Part(part.mechanism, part.counts[rows]) for part in parts],
+            smoothing=strength,
+            stopping=method.stopping,
+            tolerance=paper_tolerance(method.epsilon, strength),
+        )
+        fits.x[rows], fits.iterations[rows], fits.converged[rows] = some.x, some.iterations, some.converged
+    return fits
 
 
 def _parts(windows: Sequence[Window]) -> list[Part]:

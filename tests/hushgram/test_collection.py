@@ -76,6 +76,10 @@ WRONG = [
     ({"mechanism": "haar", "bins": 8}, "bins", "not an option of haar, which takes no option"),
     ({"mechanism": "piecewise", "low": 1, "scale": "log"}, "scale", "linear with piecewise"),
     ({"stopping": "never"}, "stopping", "paper, converged"),
+    ({"smoothing": "none"}, "smoothing", "full, adaptive"),
+    ({"smoothing": 0.5}, "smoothing", "full, adaptive"),
+    ({"estimator": "em", "smoothing": "adaptive"}, "smoothing", "not an option of em, but of ems"),
+    ({"mechanism": "haar", "smoothing": "full"}, "smoothing", "not an option of haar, but of ems"),
     ({"solver": "exact"}, "solver", "not an option of ems, but of hh_admm"),
     ({"minimum_reports": -1}, "minimum_reports", "whole number from 0"),
     ({"groups": "DE"}, "groups", "a list of labels"),
@@ -278,6 +282,7 @@ def test_only_what_changes_the_law_changes_the_revision():
         {"groups": ("DE",)},
         {"minimum_reports": 5},
         {"stopping": "converged"},
+        {"smoothing": "adaptive"},
     ]
     same += [{"estimator": "em"}, {"windows": Windows(size=1000, every=1000)}, {"low": 0.0, "epsilon": 1}]
     assert {replace(c, **change).revision for change in same} == {c.revision}

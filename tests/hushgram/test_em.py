@@ -123,6 +123,21 @@ def test_smoothing_keeps_the_sum_and_reflects_at_the_edges(size):
     np.testing.assert_allclose(smoothed.sum(axis=1), x.sum(axis=1))
 
 
+@pytest.mark.parametrize("strength", [0.03, 0.5, 1.0, 2.0, 5.0, 9.0, 21.0, 85.0])
+def test_strength_is_the_variance_added_in_units_of_one_pass(strength):
+    matrix = smooth(np.eye(200), strength)
+    np.testing.assert_allclose(matrix.sum(axis=0), 1)
+    np.testing.assert_allclose(matrix.sum(axis=1), 1)
+    np.testing.assert_allclose(matrix, matrix[::-1, ::-1])
+    assert matrix.min() >= 0
+    assert matrix[100] @ (np.arange(200) - 100.0) ** 2 == pytest.approx(strength / 2)
+
+
+def test_whole_passes_make_a_triangle():
+    np.testing.assert_allclose(smooth(np.eye(20), 5.0)[10, 7:14], np.array([1, 2, 3, 4, 3, 2, 1]) / 16)
+    np.testing.assert_allclose(smooth(np.eye(3), 1365.0), smooth(np.eye(3), 5.0))  # nothing is so far apart
+
+
 def test_a_collection_solves_mixed_revisions_together_and_apart():
     c = Collection(name="c", low=0, high=1, buckets=64, epsilon=1.0, previous=[{"epsilon": 2.0}])
     old = list(c.revisions)[1]
