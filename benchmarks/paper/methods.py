@@ -53,11 +53,17 @@ PAPER = (
     Method("PM", MOMENTS, {"mechanism": "piecewise"}),
 )
 OURS = (
+    Method("adaptive SW+EMS", ALL, {**WAVE, "smoothing": "adaptive"}, ours=True),
     Method("discrete SW+EMS", ALL, {"mechanism": "square_wave"}, ours=True),
     Method("weighted tree", ALL, {**TREE, "level_weights": "variance"}, ours=True),
     Method("coarse-first tree", ALL, {**TREE, "level_weights": "variance", "level_decay": 0.7}, ours=True),
 )
-BESIDE = {"discrete SW+EMS": "SW+EMS", "weighted tree": "HH-ADMM", "coarse-first tree": "HH-ADMM"}
+BESIDE = {
+    "adaptive SW+EMS": "SW+EMS",
+    "discrete SW+EMS": "SW+EMS",
+    "weighted tree": "HH-ADMM",
+    "coarse-first tree": "HH-ADMM",
+}
 """The paper's method that each of ours is held against."""
 
 RATIOS = (0.0, 0.2, 0.4, 0.6, 0.8)

@@ -118,8 +118,9 @@ def _ours(table: Table, effort: Effort) -> str:
     epsilons = ", ".join(f"{epsilon:g}" for epsilon in effort.epsilons)
     says = f"""\
 Errors over those of the paper's method, typical over ε = {epsilons}; below 1 is better.
-The discrete Square Wave is this product's default. The weighted tree reads HH-ADMM's own reports, but weighs levels by
-their variance; the coarse-first tree lets devices prefer coarse levels too (`level_decay: 0.7`).
+Adaptive smoothing (`smoothing: adaptive`) lets held-out reports tell how much EMS smooths. The discrete Square Wave is
+this product's default. The weighted tree reads HH-ADMM's own reports, but weighs levels by their variance; the
+coarse-first tree lets devices prefer coarse levels too (`level_decay: 0.7`).
 """
     return says + "\n" + _grid(["", "", *(data.title for data in DATA.values())], rows)
 
