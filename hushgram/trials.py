@@ -6,7 +6,7 @@ The reproduction of the paper and the planner both stand on this.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,12 +44,6 @@ class Summary:
         """
         spread = float(np.std(figures, ddof=1)) if len(figures) > 1 else math.nan
         return cls(float(np.mean(figures)), spread / math.sqrt(len(figures)), len(figures))
-
-
-def summarize(trial: Callable[[np.random.Generator], Mapping[str, float]], runs: int, seed: int) -> dict[str, Summary]:
-    """The figures of a trial over so many runs, each with a generator of its own, whatever the order they run in."""
-    figures = [trial(np.random.default_rng([seed, run])) for run in range(runs)]
-    return {name: Summary.of([one[name] for one in figures]) for name in figures[0]}
 
 
 def drawn_tally(collection: Collection, truth: FloatArray, reports: int, rng: np.random.Generator) -> IntArray:
