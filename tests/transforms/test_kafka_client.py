@@ -117,6 +117,14 @@ def broker(**answers):
     return SimpleNamespace(**answers, poll=lambda timeout: None, close=lambda: closed.append(True)), closed
 
 
+def test_a_fetch_is_held_back_briefly_unless_somebody_says_otherwise(folder, monkeypatch):
+    taken = []
+    monkeypatch.setattr("confluent_kafka.Consumer", taken.append)
+    for path in (None, written(folder, "fetch.wait.max.ms=700")):
+        consumer(GROUP, path)
+    assert [given["fetch.wait.max.ms"] for given in taken] == ["100", "700"]
+
+
 def test_partitions_begin_at_their_first_offset_or_their_last(monkeypatch):
     topics = {"t": SimpleNamespace(error=None, partitions={1: None, 0: None})}
     client, closed = broker(
