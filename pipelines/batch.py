@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,21 +14,34 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.io.iobase import Read
-from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, TestOptions
 
 from pipelines import sinks
-from pipelines.console import UsageError, check_generation, collections_in, parse_time, say
+from pipelines.console import UsageError, check_generation, collections_in, complain, parse_share, parse_time, say
 from pipelines.engines import only_translated, quieten
 from pipelines.progress import Progress
-from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
-from transforms.aggregate import AggregateReports
+from pipelines.results import result_files
+from schemas.definitions import HISTOGRAM, SNAPSHOT
+from transforms.aggregate import AggregateRun
 from transforms.parse import Parser
 from transforms.plan import Plan
-from transforms.sinks.files import FORMATS, WriteRecords
-from transforms.sources.avro_files import AvroBlocks
+from transforms.runs import (
+    DEAD_LETTERS,
+    Attempt,
+    CountedFile,
+    RunError,
+    committed_runs,
+    default_name,
+    outcome,
+    plan_attempt,
+)
+from transforms.sinks.files import FORMATS, WriteWindows
+from transforms.sources.avro_files import ReadReportFiles, fingerprint
 
 EXAMPLE = "hushgram aggregate --collections collections.yaml --input 'reports/*.avro' --output results"
+ATTEMPTS = 5
+"""A run that others got in the way of is repeated this often."""
+LISTING_THREADS = 16
 
 
 @dataclass(frozen=True)
@@ -36,66 +51,115 @@ class Job:
     plan: Plan
     inputs: tuple[str, ...]
     output: str
-    format: str
+    run: str
     as_of: int
-    generation: int
-    fanout: int
+    replace: tuple[str, ...] = ()
+    format: str = "avro"
+    generation: int = 0
+    fanout: int = 0
+    max_refused: float = 1.0
     sinks: tuple[sinks.Sink, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collections", required=True, metavar="FILE", help="the YAML file of collections")
     parser.add_argument("--input", required=True, action="append", metavar="GLOB", help="report files; may be repeated")
-    parser.add_argument("--output", required=True, metavar="DIR", help="where snapshots, histograms and letters go")
+    parser.add_argument(
+        "--output", required=True, metavar="DIR", help="where results go; any number of runs add up there"
+    )
+    parser.add_argument("--run", metavar="NAME", help="the name of this run (default: made from the input patterns)")
+    parser.add_argument(
+        "--replace", action="append", default=[], metavar="RUN", help="a run that this one replaces; may be repeated"
+    )
     sinks.add_argument(parser)
     parser.add_argument("--format", choices=FORMATS, default="avro", help="of the results (default: avro)")
     parser.add_argument("--as-of", metavar="TIME", help="later reports are from the future (default: now)")
-    parser.add_argument("--generation", type=int, default=0, help="a corrected rerun takes a higher one")
-    parser.add_argument("--fanout", type=int, default=0, help="spread hot keys over so many workers first")
+    parser.add_argument("--generation", type=int, default=0, help="a correction that counts fewer takes a higher one")
+    parser.add_argument(
+        "--max-refused",
+        metavar="SHARE",
+        default="100%",
+        help="exit with 1 if more than this share of reports was refused, duplicates aside, such as 1%%",
+    )
+    parser.add_argument("--fanout", type=int, default=0, help="spread hot keys over this many workers first")
 
 
 def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     """The checked job, or a `UsageError` that a person can act on: before any worker starts."""
     plan = Plan.of(collections_in(options.collections).values())
-    for pattern in options.input:
-        check_input(pattern)
     check_generation(options.generation)
     if options.fanout < 0:
         raise UsageError("--fanout: allowed: zero or more")
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
     temp_location = PipelineOptions(list(for_beam)).view_as(GoogleCloudOptions).temp_location
     here = not any(option.startswith("--runner") for option in for_beam)
-    others = sinks.sinks_of(options.sink, sinks.Run(streaming=False, here=here, temp_location=temp_location))
-    inputs = tuple(options.input)
-    return Job(plan, inputs, options.output, options.format, as_of, options.generation, options.fanout, others)
+    return Job(
+        plan=plan,
+        inputs=tuple(options.input),
+        output=options.output if "://" in options.output else str(Path(options.output).absolute()),
+        run=options.run or default_name(options.input),
+        replace=tuple(options.replace),
+        format=options.format,
+        as_of=as_of,
+        generation=options.generation,
+        fanout=options.fanout,
+        max_refused=parse_share("--max-refused", options.max_refused),
+        sinks=sinks.sinks_of(options.sink, sinks.Run(streaming=False, here=here, temp_location=temp_location)),
+    )
 
 
-def check_input(pattern: str) -> None:
-    """Whether there is something to read, told before the pipeline starts."""
+def matching_files(patterns: Sequence[str]) -> dict[str, int]:
+    """The files that patterns find and their sizes, each file once; a `UsageError` where a pattern finds none."""
+    return {path: size for pattern in patterns for path, size in _matching(pattern)}
+
+
+def input_files(patterns: Sequence[str]) -> list[CountedFile]:
+    """The files that patterns find, with their fingerprints."""
+    found = matching_files(patterns)
+    with ThreadPoolExecutor(LISTING_THREADS) as threads:
+        fingerprints = list(threads.map(fingerprint, found))
+    return [CountedFile(path, size, mark) for (path, size), mark in zip(found.items(), fingerprints, strict=True)]
+
+
+def _matching(pattern: str) -> list[tuple[str, int]]:
     try:
-        found = [file.path for file in FileSystems.match([pattern])[0].metadata_list]
+        found = [(file.path, file.size_in_bytes) for file in FileSystems.match([pattern])[0].metadata_list]
     except Exception as error:  # each file system has errors of its own
         raise UsageError(f"--input {pattern}: cannot be read: {error}") from None
     if not found:
         raise UsageError(f"--input {pattern}: no such file (quote patterns, so that the shell leaves them alone)")
-    for path in found:
+    for path, _ in found:
         if Path(path).is_dir():
             raise UsageError(f"--input {pattern}: {path} is a directory; name its files, such as '{path}/*.avro'")
+    return [(path if "://" in path else os.path.abspath(path), size) for path, size in found]
 
 
-def build(pipeline: beam.Pipeline, job: Job) -> None:
+def plan_run(job: Job) -> Attempt:
+    """What the run may do, given the runs that the folder has by now."""
+    if set(job.output) & set("*?[\\"):
+        raise UsageError(f"--output {job.output}: allowed: a folder whose name has none of * ? [ \\")
+    try:
+        runs = committed_runs(job.output)
+        if not runs and result_files(job.output, "histograms"):
+            raise RunError(
+                f"--output {job.output}: has results of `stream` or `rollup`; batch runs need their own folder"
+            )
+        return plan_attempt(job.output, job.run, input_files(job.inputs), runs, job.generation, job.replace)
+    except RunError as error:
+        raise UsageError(str(error)) from None
+
+
+def build(pipeline: beam.Pipeline, job: Job, attempt: Attempt, fail_if_refused: bool = False) -> None:
     """The pipeline as a sentence."""
-    runs = [
-        pipeline | f"Read {index}" >> Read(AvroBlocks(pattern)) for index, pattern in enumerate(job.inputs)
-    ] | "All runs" >> beam.Flatten()
-    results = runs | "Aggregate" >> AggregateReports(Parser(job.plan, job.as_of), job.generation, job.fanout)
+    reads = pipeline | "Read" >> ReadReportFiles([(file.path, file.size) for file in attempt.files])
+    parser = Parser(job.plan, job.as_of)
+    results = reads | "Aggregate" >> AggregateRun(parser, attempt, job.format, job.fanout, fail_if_refused)
     for kind, definition, records in (
         ("snapshots", SNAPSHOT, results.answers | "Snapshots" >> beam.Keys()),
         ("histograms", HISTOGRAM, results.answers | "Histograms" >> beam.Values()),
-        ("dead_letters", DEAD_LETTER, results.letters),
     ):
         directory = FileSystems.join(job.output, kind)
-        records | f"Write {kind}" >> WriteRecords(directory, definition, job.format)
+        records | f"Write {kind}" >> WriteWindows(directory, definition, job.format)
     sinks.write_to(job.sinks, results)
 
 
@@ -108,25 +172,48 @@ def run(argv: Sequence[str]) -> int:
 
 
 def execute(job: Job, for_beam: Sequence[str]) -> int:
+    """0 if the run is committed and counted something, and no more was refused than allowed; else 1."""
     started = time.monotonic()
     quieten()
     if not any(option.startswith("--runner") for option in for_beam):
         for_beam = [*for_beam, "--runner=FnApiRunner"]
     options = PipelineOptions(list(for_beam), save_main_session=False)
-    pipeline = beam.Pipeline(options=options)
-    build(pipeline, job)
     if only_translated(options):
-        pipeline.run()
-        say("the job is translated, and was not started")
-        return 0
-    with Progress():
-        result = pipeline.run()
-        result.wait_until_finish()
+        return _translate(job, options)
+    for _ in range(ATTEMPTS):
+        attempt = plan_run(job)
+        pipeline = beam.Pipeline(options=options)
+        build(pipeline, job, attempt)
+        with Progress():
+            result = pipeline.run()
+            result.wait_until_finish()
+        refusal = outcome(attempt)
+        if refusal is None or not refusal.passing:
+            break
+        complain(f"{refusal.detail}; counting again")
     counters = counted(result)
     summarise(counters, time.monotonic() - started)
+    if refusal is not None:
+        complain(refusal.detail)
+        return 1
     for sink in job.sinks:
         say(sinks.closing_line(sink.name, counters.get(sink.name, 0), counters.get(f"{sink.name}: no better", 0)))
-    say(f"results in {job.output}, as of {datetime.fromtimestamp(job.as_of / 1000, UTC):%Y-%m-%d %H:%M} UTC")
+    as_of = datetime.fromtimestamp(job.as_of / 1000, UTC)
+    say(f"run {job.run} of {len(attempt.files):,} files is part of {job.output}, as of {as_of:%Y-%m-%d %H:%M} UTC")
+    return judge(counters, job.max_refused, FileSystems.join(attempt.folder, DEAD_LETTERS))
+
+
+def _translate(job: Job, options: PipelineOptions) -> int:
+    """Builds the job without waiting for it. A dry run looks at no folder; a template's launcher has to, and since
+    nobody waits for its job, a run that is refused ends as a failed job."""
+    if options.view_as(TestOptions).dry_run:
+        attempt = plan_attempt(job.output, job.run, input_files(job.inputs), [], job.generation)
+    else:
+        attempt = plan_run(job)
+    pipeline = beam.Pipeline(options=options)
+    build(pipeline, job, attempt, fail_if_refused=True)
+    pipeline.run()
+    say("the job is translated, and was not started")
     return 0
 
 
@@ -139,14 +226,39 @@ def counted(result: Any) -> dict[str, int]:
     return counters
 
 
+def refusals(counters: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """Refused reports by reason, and the number of places that hold an unknown number of them."""
+    refused = {name.partition(":")[2]: count for name, count in counters.items() if name.startswith("refused:")}
+    unknown = refused.pop("of unknown number", 0)
+    return {reason: count for reason, count in sorted(refused.items()) if count}, unknown
+
+
 def summarise(counters: Mapping[str, int], seconds: float) -> None:
     """read = accepted + refused, by reason."""
     read, accepted, windows = (counters.get(name, 0) for name in ("read", "accepted", "estimated"))
-    refused = {name.partition(":")[2]: count for name, count in counters.items() if name.startswith("refused:")}
-    unknown = refused.pop("of unknown number", 0)
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()) if count)
+    refused, unknown = refusals(counters)
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in refused.items())
     total = sum(refused.values())
     say(f"read {read:,} reports = accepted {accepted:,} + refused {total:,}" + (f" ({reasons})" if reasons else ""))
     if unknown:
-        say(f"and {unknown:,} places that could not be read, with an unknown number of reports: see dead_letters")
+        say(f"and {unknown:,} places that could not be read, with an unknown number of reports")
     say(f"{windows:,} windows in {seconds:.1f} s, {read / seconds:,.0f} reports/s")
+
+
+def judge(counters: Mapping[str, int], max_refused: float, letters: str) -> int:
+    """The exit code that a scheduler acts on: 1 if nothing was accepted, or more was refused than allowed.
+
+    A place that cannot be read counts as one report, since it holds at least that; a duplicate was counted before.
+    """
+    refused, unknown = refusals(counters)
+    lost = sum(count for reason, count in refused.items() if reason != "duplicate") + unknown
+    if lost:
+        say(f"dead letters in {letters}")
+    if not counters.get("accepted", 0):
+        complain("no report was accepted: `hushgram check` tells why, with examples")
+        return 1
+    share = lost / (counters.get("read", 0) + unknown)
+    if share > max_refused:
+        complain(f"--max-refused: {share:.2%} of the reports were refused, allowed: {max_refused:.2%}")
+        return 1
+    return 0

@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from apache_beam.io.filesystems import FileSystems
-
-from pipelines.batch import check_input
+from pipelines.batch import matching_files
 from pipelines.console import collections_in, parse_time, say
 from schemas.records import DeadLetter
 from transforms.parse import Parser
 from transforms.plan import Plan
-from transforms.sources.avro_files import read_file
+from transforms.sources.avro_files import ranges, read_range
 from transforms.uploads import Uploads
 
 EXAMPLE = "hushgram check --collections collections.yaml --input 'reports/*.avro'"
@@ -36,10 +34,9 @@ def run(argv: Sequence[str]) -> int:
 def execute(options: argparse.Namespace) -> int:
     """Exit code 0 if all would be accepted, 1 if something would be refused."""
     plan = Plan.of(collections_in(options.collections).values())
-    for pattern in options.input:
-        check_input(pattern)
+    files = matching_files(options.input)
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
-    accepted, with_id, letters = _read(Parser(plan, as_of), options.input)
+    accepted, with_id, letters = _read(Parser(plan, as_of), files)
     for (name, revision), reports in sorted(accepted.items()):
         say(f"accept {reports:>12,}  {name} {revision}")
     for reason, mine in sorted(letters.items()):
@@ -52,11 +49,13 @@ def execute(options: argparse.Namespace) -> int:
     return 1 if letters else 0
 
 
-def _read(parser: Parser, patterns: Sequence[str]) -> tuple[Counter[tuple[str, str]], int, dict[str, list[DeadLetter]]]:
+def _read(
+    parser: Parser, files: Mapping[str, int]
+) -> tuple[Counter[tuple[str, str]], int, dict[str, list[DeadLetter]]]:
     accepted: Counter[tuple[str, str]] = Counter()
     letters: dict[str, list[DeadLetter]] = {}
     with_id = 0
-    for outcome in _outcomes(parser, patterns):
+    for outcome in _outcomes(parser, files):
         if isinstance(outcome, DeadLetter):
             letters.setdefault(outcome.reason, []).append(outcome)
             continue
@@ -68,9 +67,8 @@ def _read(parser: Parser, patterns: Sequence[str]) -> tuple[Counter[tuple[str, s
     return +accepted, with_id, letters
 
 
-def _outcomes(parser: Parser, patterns: Sequence[str]) -> Iterator[Uploads | DeadLetter]:
-    for match in FileSystems.match(list(patterns)):
-        for found in match.metadata_list:
-            with FileSystems.open(found.path) as stream:
-                for read in read_file(found.path, stream, 0, lambda _: True):
-                    yield from parser.parse(read)
+def _outcomes(parser: Parser, files: Mapping[str, int]) -> Iterator[Uploads | DeadLetter]:
+    for path, size in files.items():
+        for part in ranges(path, size):
+            for read in read_range(*part):
+                yield from parser.parse(read)

@@ -56,3 +56,19 @@ def parse_time(option: str, text: str) -> int:
     except ValueError:
         raise UsageError(f"{option}: got {text!r}, allowed: a time such as 2026-01-01T00:00Z") from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def parse_share(option: str, text: str) -> float:
+    """A share from a text such as 1% or 0.01.
+
+    >>> parse_share("--max-refused", "1%")
+    0.01
+    """
+    number, percent, rest = text.partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1 or rest:
+        raise UsageError(f"{option}: got {text!r}, allowed: a share such as 1% or 0.01, from 0 to 100%")
+    return share

@@ -7,15 +7,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-import fastavro
 import pyarrow.parquet as pq
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.console import UsageError
-from schemas.container import DamagedError, inflate, read_block, read_header
-from schemas.definitions import without_dates
+from schemas.reading import avro_records
 from schemas.records import Histogram, Key, Snapshot
+from transforms.runs import DEAD_LETTERS, committed_runs, listed_again_if_gone, run_folder
 
 Result = TypeVar("Result", Snapshot, Histogram)
 
@@ -24,14 +23,25 @@ ENDINGS = (".avro", ".parquet", ".jsonl")
 
 def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
+    try:
+        return listed_again_if_gone(lambda: best(map(make, _records(directory, kind))))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{directory}: files that hold something else than {kind}: no {error}") from None
+
+
+def _records(directory: str, kind: str) -> Iterator[Any]:
     paths = result_files(directory, kind) or _paths(directory)
     if not paths:
         kinds = ", ".join(ENDINGS)
         raise UsageError(f"{directory}: no {kind} there, as {kinds} files below a folder for each collection")
-    try:
-        return best(make(record) for path in paths for record in read_records(path))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{directory}: files that hold something else than {kind}: no {error}") from None
+    for path in paths:
+        yield from read_records(path)
+
+
+def letter_folders(directory: str) -> list[str]:
+    """Where dead letters are: those of a stream, and those of each batch run that counts."""
+    runs = [run_folder(directory, run.identity) for run in committed_runs(directory)]
+    return [FileSystems.join(folder, DEAD_LETTERS) for folder in (directory, *runs)]
 
 
 def result_files(directory: str, kind: str) -> list[str]:
@@ -68,22 +78,6 @@ def read_records(path: str) -> list[Any]:
             return pq.read_table(io.BytesIO(data)).to_pylist()
         if path.endswith(".jsonl"):
             return [json.loads(line) for line in data.splitlines()]
-        return list(_avro_records(data))
+        return list(avro_records(data))
     except Exception as error:  # a foreign or damaged file may raise what its reader happens to raise
         raise UsageError(f"{path}: cannot be read: {error}") from None
-
-
-def _avro_records(data: bytes) -> Iterator[Any]:
-    """Block by block, so that nothing grows beyond bounds; times stay numbers, since not every one is a date."""
-    stream = io.BytesIO(data)
-    header = read_header(stream)
-    schema = fastavro.parse_schema(without_dates(header.schema))
-    while (block := read_block(stream, header.sync)) is not None:
-        plain = inflate(block.data, header.codec)
-        if block.count > len(plain):
-            raise DamagedError(f"a block of {block.count} records in {len(plain)} bytes")
-        rest = io.BytesIO(plain)
-        for _ in range(block.count):
-            yield fastavro.schemaless_reader(rest, schema, None)
-        if rest.tell() != len(plain):
-            raise DamagedError("a block with bytes behind its last record")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,21 +11,29 @@ from apache_beam.io.filesystems import FileSystems
 
 from hushgram import Collection, CollectionError
 from hushgram.windows import parse_duration
-from pipelines.console import UsageError, check_generation, collections_in, say
+from pipelines.console import UsageError, check_generation, collections_in, complain, say
 from pipelines.results import read_results
 from pipelines.sinks import closing_line, writable_at_once
-from schemas.definitions import HISTOGRAM, SNAPSHOT, Definition
+from schemas.definitions import HISTOGRAM, SNAPSHOT
 from schemas.records import Histogram, Key, Pane, Snapshot
 from transforms.estimate import SHARES, histogram, snapshots
-from transforms.sinks.files import FORMATS, Record, file_name, write_atomically
+from transforms.runs import committed_runs
+from transforms.sinks.files import FORMATS, window_name, write_window
 from transforms.tallies import Tallies
 
+Answer = Snapshot | Histogram
 EXAMPLE = "hushgram rollup --collections collections.yaml --input results/histograms --window 1d --output days"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collections", required=True, metavar="FILE", help="the YAML file of collections")
-    parser.add_argument("--input", required=True, metavar="DIR", help="histograms that `aggregate` kept")
+    parser.add_argument(
+        "--input",
+        required=True,
+        action="append",
+        metavar="DIR",
+        help="a folder of results, or of their histograms; may be repeated, and all add up",
+    )
     parser.add_argument(
         "--window", metavar="TIME", help="such as 1d: windows are merged into these (default: as they are)"
     )
@@ -53,21 +62,50 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     shares = _shares(options.quantiles) if options.quantiles else SHARES
     databases = writable_at_once(options.sink)
-    kept = read_results(options.input, "histograms", Histogram.from_avro)
+    check_inputs(options.input)
+    if committed_runs(options.output):
+        raise UsageError(f"--output {options.output}: has batch runs; give roll-ups a folder of their own")
+    kept = [part for folder in options.input for part in read_results(folder, "histograms", Histogram.from_avro)]
     unknown = {part.key.collection for part in kept} - set(collections)
     if unknown:
         raise UsageError(f"histograms of {sorted(unknown)[0]!r}, which {options.collections} does not define")
     merged = merge(kept, length, options.generation)
     answers: list[Snapshot] = []
+    kept_windows = 0
     for name, collection in collections.items():
         windows = [(key, pane, tallies) for key, pane, tallies in merged if key.collection == name]
         if windows:
-            answers += _write(options.output, options.format, collection, windows, shares)
+            estimated = _estimate(collection, windows, shares)
+            kept_windows += _write(options.output, options.format, estimated, windows)
+            answers += estimated
     for database in databases:
         assert database.write is not None
         say(closing_line(database.name, len(answers), len(answers) - database.write(answers)))
     say(f"merged {len(kept):,} histograms into {len(merged):,}, in {options.output}")
+    if kept_windows:
+        complain(
+            f"{kept_windows:,} windows of {options.output} stay as they are: they have more reports than this roll-up; "
+            "if fewer is right, give a higher --generation"
+        )
+        return 1
     return 0
+
+
+def check_inputs(folders: Sequence[str]) -> None:
+    """Refuses what would be counted twice: one folder given twice, or a report file that two folders have counted."""
+    seen: dict[str, str] = {}
+    files: dict[str, str] = {}
+    for folder in folders:
+        root = folder if "://" in folder else os.path.realpath(folder)
+        root = root.rstrip("/").removesuffix("/histograms")
+        if root in seen:
+            raise UsageError(f"--input: {seen[root]} and {folder} are the same folder, and would count twice")
+        seen[root] = folder
+        for run in committed_runs(root):
+            for file in run.files:
+                first = files.setdefault(file.fingerprint or file.path, folder)
+                if first != folder:
+                    raise UsageError(f"--input: {first} and {folder} have both counted {file.path}")
 
 
 def merge(kept: Sequence[Histogram], length: int | None, generation: int) -> list[tuple[Key, Pane, Tallies]]:
@@ -89,32 +127,29 @@ def merge(kept: Sequence[Histogram], length: int | None, generation: int) -> lis
     ]
 
 
-def _write(
-    output: str,
-    kind: str,
-    collection: Collection,
-    windows: Sequence[tuple[Key, Pane, Tallies]],
-    shares: Sequence[float],
+def _estimate(
+    collection: Collection, windows: Sequence[tuple[Key, Pane, Tallies]], shares: Sequence[float]
 ) -> list[Snapshot]:
     try:
-        answers: list[Snapshot] = snapshots(collection, windows, shares)
+        return snapshots(collection, windows, shares)
     except ValueError as error:  # a revision that the file no longer lists, a tally of another length
         raise UsageError(f"{collection.name}: {error}") from None
+
+
+def _write(output: str, kind: str, answers: Sequence[Snapshot], windows: Sequence[tuple[Key, Pane, Tallies]]) -> int:
+    """How many windows were left as they are, since what is there is better."""
+    left = 0
     for folder, definition, records in (
-        ("snapshots", SNAPSHOT, list[Record](answers)),
-        ("histograms", HISTOGRAM, list[Record](histogram(*window) for window in windows)),
+        ("snapshots", SNAPSHOT, list[Answer](answers)),
+        ("histograms", HISTOGRAM, list[Answer](histogram(*window) for window in windows)),
     ):
-        _write_files(FileSystems.join(output, folder), definition, kind, records)
-    return answers
-
-
-def _write_files(directory: str, definition: Definition, kind: str, records: Sequence[Record]) -> None:
-    by_file: dict[str, list[Record]] = {}
-    for record in records:
-        by_file.setdefault(file_name(record), []).append(record)
-    for name, mine in by_file.items():
-        path = FileSystems.join(directory, *f"{name}.{kind}".split("/"))
-        write_atomically(path, FORMATS[kind](definition, mine))
+        by_window: dict[str, list[Answer]] = {}
+        for record in records:
+            by_window.setdefault(window_name(record.key), []).append(record)
+        directory = FileSystems.join(output, folder)
+        written = [write_window(directory, definition, kind, together) for together in by_window.values()]
+        left = sum(path is None for path in written)
+    return left
 
 
 def _shares(text: str) -> tuple[float, ...]:

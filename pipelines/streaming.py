@@ -23,6 +23,7 @@ from pipelines.names import NamedIds
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
 from transforms.plan import Plan
+from transforms.runs import committed_runs
 from transforms.sinks.files import FORMATS
 from transforms.sinks.panes import WriteLetters, WritePanes
 from transforms.sources.kafka import ReadKafka
@@ -70,6 +71,8 @@ def job_of(options: argparse.Namespace, engine: Engine) -> Job:
     """The checked job, or a `UsageError` that a person can act on: before any worker starts."""
     plan = Plan.of(collections_in(options.collections).values())
     check_generation(options.generation)
+    if "://" not in options.output and committed_runs(options.output):
+        raise UsageError(f"--output {options.output}: has batch runs; give a stream a folder of its own")
     if not options.kafka:
         for name in ("topic", "kafka_properties"):
             if getattr(options, name):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
@@ -20,27 +20,18 @@ import transforms.result_coders  # noqa: F401 - tells Beam how results travel
 from hushgram import Windows
 from schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
 from transforms.combine import CombineTallies
+from transforms.commit import CommitRun
+from transforms.count_in_run import COUNTED_IDS, Deduplicate
 from transforms.count_once import CountOnce
-from transforms.deduplicate import duplicates, first_of_each_id, unpack
 from transforms.emit import IDENTIFIED, LETTERS, Emitting, ParseAndTally, branches
 from transforms.estimate import histogram, snapshots
 from transforms.panes import ByWindow, PaneOfWindow, WholeTruth, allowed_lateness, into_panes
 from transforms.parse import Parser
 from transforms.plan import Plan
+from transforms.runs import Attempt
 from transforms.tallies import Tallies
 
 ESTIMATE_AT_ONCE = 256
-
-
-class Deduplicate(Emitting):
-    """In batch, all uploads of one shard of ids: each id counts once."""
-
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        parts = [unpack(block) for block in element[1]]
-        unique, repeated = first_of_each_id([uploads for uploads, _ in parts])
-        if len(repeated):
-            yield self.refuse(duplicates(repeated, max(received for _, received in parts)))
-        yield from self.count(unique)
 
 
 class EstimateWindows(beam.DoFn):
@@ -79,6 +70,42 @@ class EstimateWindows(beam.DoFn):
                 yield snapshot, histogram(key, pane, tallies)
 
 
+class Counted(NamedTuple):
+    """What was counted: the panes of each setting of windows, dead letters, and in a batch run the ids."""
+
+    panes: dict[str, PCollection[Any]]
+    letters: PCollection[Any]
+    ids: PCollection[Any] | None
+
+
+def count_reports(
+    reads: PCollection[Any],
+    parser: Parser,
+    fanout: int = 0,
+    streaming: bool = False,
+    attempt: Attempt | None = None,
+) -> Counted:
+    """What a source has read, counted by window; `attempt` is that of a batch run, one of many into a folder."""
+    plan = parser.plan
+    settings = branches(plan)
+    parsed = reads | "Parse and tally" >> beam.ParDo(ParseAndTally(parser)).with_outputs(LETTERS, IDENTIFIED, *settings)
+    identified = typed(parsed[IDENTIFIED], tuple[int, bytes])
+    if not streaming:
+        identified |= "By shard of ids" >> beam.GroupByKey()
+    once: Emitting = CountOnce(plan) if streaming else Deduplicate(plan, attempt)
+    kept = [] if attempt is None else [COUNTED_IDS]
+    unique = identified | "Each id once" >> beam.ParDo(once).with_outputs(LETTERS, *kept, *settings)
+    panes = {
+        name: (typed(parsed[name], tuple[str, Tallies]), typed(unique[name], tuple[str, Tallies]))
+        | f"Partials, {name}" >> beam.Flatten()
+        | f"Combine, {name}" >> CombineWindows(setting, fanout, streaming)
+        for name, setting in settings.items()
+    }
+    letters = (typed(parsed[LETTERS], DeadLetter), typed(unique[LETTERS], DeadLetter)) | "All letters" >> beam.Flatten()
+    ids = None if attempt is None else typed(unique[COUNTED_IDS], tuple[int, int])
+    return Counted(panes, letters, ids)
+
+
 @dataclass
 class Aggregated:
     answers: PCollection[Any]
@@ -99,26 +126,39 @@ class AggregateReports(beam.PTransform[Any, Any]):
     streaming: bool = False
 
     def expand(self, reads: PCollection[Any]) -> Aggregated:
-        plan = self.parser.plan
-        settings = branches(plan)
-        parsed = reads | "Parse and tally" >> beam.ParDo(ParseAndTally(self.parser)).with_outputs(
-            LETTERS, IDENTIFIED, *settings
-        )
-        identified = typed(parsed[IDENTIFIED], tuple[int, bytes])
-        if not self.streaming:
-            identified |= "By shard of ids" >> beam.GroupByKey()
-        once: Emitting = CountOnce(plan) if self.streaming else Deduplicate(plan)
-        unique = identified | "Each id once" >> beam.ParDo(once).with_outputs(LETTERS, *settings)
+        counted = count_reports(reads, self.parser, self.fanout, self.streaming)
         answers = [
-            (typed(parsed[name], tuple[str, Tallies]), typed(unique[name], tuple[str, Tallies]))
-            | f"Partials, {name}" >> beam.Flatten()
-            | f"Combine, {name}" >> CombineWindows(setting, self.fanout, self.streaming)
-            | f"Estimate, {name}"
-            >> beam.ParDo(EstimateWindows(plan, self.generation)).with_output_types(tuple[Snapshot, Histogram])
-            for name, setting in settings.items()
+            panes | f"Estimate, {name}" >> estimate_windows(self.parser.plan, self.generation)
+            for name, panes in counted.panes.items()
         ]
-        letters = (typed(parsed[LETTERS], DeadLetter), typed(unique[LETTERS], DeadLetter))
-        return Aggregated(answers | "All answers" >> beam.Flatten(), letters | "All letters" >> beam.Flatten())
+        return Aggregated(answers | "All answers" >> beam.Flatten(), counted.letters)
+
+
+@dataclass
+class AggregateRun(beam.PTransform[Any, Any]):
+    """The same for one of many batch runs into a folder: what it counts is committed there, and the snapshots are those
+    of the sum of all runs."""
+
+    parser: Parser
+    attempt: Attempt
+    format: str
+    fanout: int = 0
+    fail_if_refused: bool = False
+
+    def expand(self, reads: PCollection[Any]) -> Aggregated:
+        plan = self.parser.plan
+        counted = count_reports(reads, self.parser, self.fanout, attempt=self.attempt)
+        panes = counted.panes.values() | "All panes" >> beam.Flatten()
+        answers = (
+            (panes, counted.letters, counted.ids)
+            | "Commit" >> CommitRun(self.attempt, self.format, int(plan.max_ages.max(initial=0)), self.fail_if_refused)
+            | "Estimate" >> estimate_windows(plan, self.attempt.generation)
+        )
+        return Aggregated(answers, counted.letters)
+
+
+def estimate_windows(plan: Plan, generation: int) -> Any:
+    return beam.ParDo(EstimateWindows(plan, generation)).with_output_types(tuple[Snapshot, Histogram])
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hushgram.arrays import IntArray
+from schemas.columns import UIntArray
 from schemas.records import DeadLetter
 from transforms.uploads import Uploads
 
@@ -61,20 +62,25 @@ def _narrowed(column: IntArray, order: IntArray) -> tuple[int, int, IntArray]:
     return least, width, (column - least).astype(f"<u{width}")[order]
 
 
-def first_of_each_id(parts: Sequence[Uploads]) -> tuple[Uploads, Uploads]:
-    """The uploads whose id comes for the first time, and the others.
+NO_IDS: UIntArray = np.empty((0, 2), dtype=np.uint64)
+
+
+def first_of_each_id(parts: Sequence[Uploads], known: UIntArray = NO_IDS) -> tuple[Uploads, Uploads]:
+    """The uploads whose id comes for the first time, and the others; `known` ids have come before.
 
     Which of several uploads with one id comes first is not promised; that one of them counts is.
     """
     together = Uploads.together(parts)
-    high, low = together.id[:, 0], together.id[:, 1]
+    ids = np.concatenate([known, together.id]) if len(known) else together.id
+    high, low = ids[:, 0], ids[:, 1]
     ordered = np.sort(low)
     if not (ordered[1:] == ordered[:-1]).any():  # most shards have no duplicate, and sorting one column is cheap
         return together, together.between(0, 0)
-    order = np.lexsort((high, low))
+    order = np.lexsort((high, low))  # stable: of equal ids the known ones stay first
     same = (np.diff(low[order]) == 0) & (np.diff(high[order]) == 0)
-    is_first = np.ones(len(together), dtype=bool)
+    is_first = np.ones(len(ids), dtype=bool)
     is_first[order[1:]] = ~same
+    is_first = is_first[len(known) :]
     return together.take(is_first), together.take(~is_first)
 
 

@@ -293,11 +293,11 @@ def files(load: Load, costs: Costs) -> list[Line]:
         inputs, output = Path(folder, "reports"), Path(folder, "results")
         inputs.mkdir()
         write_reports(inputs, collection, devices, False, rng if load.ids else None)
-        plan = Plan.of([collection])
-        job = batch.Job(plan, (str(inputs / "*.avro"),), str(output), "avro", int(times.max()) + 1, 0, 0)
+        pattern, as_of = str(inputs / "*.avro"), int(times.max()) + 1
+        job = batch.Job(Plan.of([collection]), (pattern,), str(output), run="sizing", as_of=as_of)
         started = time.process_time()
         with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
-            batch.build(pipeline, job)
+            batch.build(pipeline, job, batch.plan_run(job))
         seconds = time.process_time() - started
         counters: Counter[str] = Counter()
         for counter in pipeline.result.metrics().query()["counters"]:

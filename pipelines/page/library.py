@@ -16,13 +16,13 @@ from apache_beam.io.filesystems import FileSystems
 from pipelines.console import UsageError
 from pipelines.page.catalogue import Catalogue, Chunk, Pane, Problem, Refused, Shelf, Window
 from pipelines.page.data import checked, movement, pack, picture, series, without_arrays
-from pipelines.results import matching, read_records
+from pipelines.results import letter_folders, matching, read_records
 from pipelines.words import shown, span
 from schemas.records import DeadLetter
 
 LARGEST_FILE = 1 << 28
 """256 MiB: a foreign file may be of any size, and results of one window are far smaller."""
-OTHER_FOLDERS = ("dead_letters", "histograms")
+OTHER_FOLDERS = ("dead_letters", "histograms", "runs")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Library:
             beside = [FileSystems.join(self.directory, folder, "") for folder in OTHER_FOLDERS]
             found = matching(FileSystems.join(self.directory, "*", "*"))
             found = [file for file in found if not file.path.startswith(tuple(beside))]
-        letters = matching(FileSystems.join(self.directory, "dead_letters", "*"))
+        letters = [file for folder in letter_folders(self.directory) for file in matching(f"{folder}/*")]
         return {file.path: file for file in (*found, *letters)}
 
     def _known(self, path: str, file: FileMetadata) -> bool:

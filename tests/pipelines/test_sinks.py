@@ -1,6 +1,7 @@
 """`--sink`: mistakes that end at once, and what is built of what was told."""
 
 import argparse
+from functools import partial
 
 import apache_beam as beam
 import pytest
@@ -8,6 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import batch, command, streaming
 from pipelines.engines import DATAFLOW
+from transforms.runs import plan_attempt
 
 YAML = "collections: {commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}}"
 TABLE = "bigquery:some-project.results.snapshots"
@@ -115,7 +117,8 @@ def test_bigquery_translates_for_dataflow(arguments, tmp_path, monkeypatch, name
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     given = [*arguments[name], "--sink", table]
     if name == "aggregate":
-        job, build, for_beam = batch.job_of(options_of(batch, given), ON_DATAFLOW), batch.build, ON_DATAFLOW
+        job, for_beam = batch.job_of(options_of(batch, given), ON_DATAFLOW), ON_DATAFLOW
+        build = partial(batch.build, attempt=plan_attempt("gs://bucket/results", job.run, [], []))
     else:
         job, build = streaming.job_of(options_of(streaming, given), DATAFLOW), streaming.build
         for_beam = [*ON_DATAFLOW, "--streaming"]

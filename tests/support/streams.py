@@ -14,7 +14,7 @@ import numpy as np
 from reports import batch_rows, report_rows
 
 from hushgram import Collection
-from pipelines.results import read_results, result_files
+from pipelines.results import letter_folders, read_results, result_files
 from schemas.definitions import REPORT, REPORT_BATCH
 from schemas.messages import encode_message
 from schemas.records import DeadLetter, Histogram
@@ -122,7 +122,7 @@ def tallies_in(output: Path) -> dict[tuple[Any, ...], list[int]]:
 def letters_in(output: Path) -> tuple[Counter[str], int]:
     """Refused reports by reason, and letters of an unknown number of reports."""
     letters = []
-    for path in (output / "dead_letters").glob("*.avro"):
+    for path in (path for folder in letter_folders(str(output)) for path in Path(folder).glob("*.avro")):
         with path.open("rb") as file:
             letters += [DeadLetter.from_avro(record) for record in fastavro.reader(file)]
     counted: Counter[str] = Counter()

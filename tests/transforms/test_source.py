@@ -8,7 +8,6 @@ import itertools
 import apache_beam as beam
 import numpy as np
 import pytest
-from apache_beam.io import source_test_utils
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
 from apache_beam.testing.util import assert_that, equal_to
@@ -20,7 +19,7 @@ from schemas.definitions import REPORT_BATCH
 from schemas.records import DeadLetter
 from transforms.parse import Parser
 from transforms.plan import Plan
-from transforms.sources.avro_files import AvroBlocks, Damage, Run, read_file
+from transforms.sources.avro_files import Damage, ReadReportFiles, Run, fingerprint, ranges, read_file, read_range
 
 COLLECTION = Collection(name="commute", low=0, high=180, buckets=16, epsilon=1, groups=["DE", "FR"])
 PARSER = Parser(Plan.of([COLLECTION]), 1_800_000_000_000)
@@ -60,26 +59,51 @@ def test_any_cut_into_ranges_reads_every_block_once(codec):
         assert found == whole
 
 
-def test_beams_own_checks_of_a_splittable_source(tmp_path):
+def test_the_ranges_of_a_file_read_every_block_once(tmp_path, monkeypatch):
     path = tmp_path / "reports.avro"
     path.write_bytes(avro_file(ROWS[:60], sync=500))
-    source = AvroBlocks(str(path))
-    bundles = [(bundle.source, bundle.start_position, bundle.stop_position) for bundle in source.split(700)]
-    assert len(bundles) > 1
-    # Runs differ with the split; their blocks do not.
-    one = [b.offset for run in source_test_utils.read_from_source(source) for b in run.blocks]
-    many = [b.offset for bundle in bundles for run in source_test_utils.read_from_source(*bundle) for b in run.blocks]
-    assert sorted(many) == one
+    monkeypatch.setattr("transforms.sources.avro_files.RANGE_BYTES", 700)
+    parts = list(ranges(str(path), path.stat().st_size))
+    assert len(parts) > 1
+    found = [block.offset for part in parts for run in read_range(*part) for block in run.blocks]
+    assert found == [block.offset for run in everything(path.read_bytes()) for block in run.blocks]
 
 
-def test_globs_gzip_and_mixed_kinds_in_one_run(tmp_path):
+def test_what_is_appended_after_the_listing_is_left_for_later(tmp_path):
+    path, whole = tmp_path / "reports.avro", avro_file(ROWS, sync=600)
+    size = everything(whole)[0].blocks[3].offset
+    path.write_bytes(whole)
+    [run] = read_range(str(path), 0, size)
+    assert counted([run])[0] == sum(block.count for block in everything(whole)[0].blocks[:3])
+
+
+def test_a_file_keeps_its_fingerprint_wherever_it_goes(tmp_path):
+    whole = avro_file(ROWS, sync=600)
+    cut = everything(whole)[0].blocks[2].offset
+    files = {"a.avro": whole, "moved.avro": whole, "b.avro.gz": gzip.compress(whole), "half.avro": whole[:cut]}
+    files |= {"same reports, another file.avro": avro_file(ROWS, sync=600)}
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    marks = [fingerprint(str(tmp_path / name)) for name in files]
+    assert None not in marks
+    assert len(set(marks[:4])) == 1
+    assert marks[4] != marks[0]
+    (tmp_path / "none.avro").write_bytes(b"")
+    assert fingerprint(str(tmp_path / "none.avro")) is None
+
+
+def test_gzip_empty_files_and_mixed_kinds_in_one_run(tmp_path):
     (tmp_path / "a.avro").write_bytes(avro_file(ROWS[:100]))
     (tmp_path / "b.avro.gz").write_bytes(gzip.compress(avro_file(ROWS[100:250], codec="null")))
     (tmp_path / "c.avro").write_bytes(avro_file(batch_rows(COLLECTION, ROWS[250:]), REPORT_BATCH, "snappy"))
     (tmp_path / "d.avro").write_bytes(b"")
+    files = [(str(path), path.stat().st_size) for path in tmp_path.iterdir()]
     with Pipeline(runner="FnApiRunner") as pipeline:
-        reads = pipeline | beam.io.Read(AvroBlocks(str(tmp_path / "*.avro*")))
-        assert_that(reads | beam.Map(lambda read: counted([read])[0]) | beam.CombineGlobally(sum), equal_to([400]))
+        counts = pipeline | ReadReportFiles(files) | beam.Map(lambda read: counted([read]))
+        assert_that(
+            counts | beam.CombineGlobally(lambda parts: tuple(np.sum(list(parts), axis=0, initial=0).tolist())),
+            equal_to([(400, 0, 1)]),
+        )
 
 
 def test_every_flipped_byte_is_accounted_for():

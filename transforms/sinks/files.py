@@ -10,8 +10,10 @@ import hashlib
 import io
 import json
 import posixpath
+import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -21,12 +23,13 @@ import apache_beam as beam
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints import Tuple
 
 from schemas.definitions import Definition
-from schemas.records import DeadLetter, Histogram, Snapshot
+from schemas.records import DeadLetter, Histogram, Key, Snapshot
 
 Record = Snapshot | Histogram | DeadLetter
 
@@ -49,9 +52,17 @@ def file_name(record: Record) -> str:
     """The file that a record belongs in, below its directory and without its ending."""
     if isinstance(record, DeadLetter):
         return f"{safe_name(record.reason)}"
-    key = record.key
+    return f"{window_name(record.key)}-g{record.pane.generation}"
+
+
+def window_name(key: Key) -> str:
+    """A collection's window, of whichever group, as a part of a path.
+
+    >>> window_name(Key("commute", None, 1_767_225_600_000, 1_767_229_200_000))
+    'commute/20260101T000000-20260101T010000'
+    """
     times = "-".join(moment(edge) for edge in (key.window_start, key.window_end))
-    return posixpath.join(safe_name(key.collection), f"{times}-g{record.pane.generation}")
+    return posixpath.join(safe_name(key.collection), times)
 
 
 def moment(milliseconds: int) -> str:
@@ -140,6 +151,65 @@ def write_atomically(path: str, data: bytes) -> None:
     with FileSystems.create(temporary, mime_type="application/octet-stream") as file:
         file.write(data)
     FileSystems.rename([temporary], [path])
+
+
+RANK = re.compile(r"-g([0-9]+)-n([0-9]+)\.[a-z]+$")
+
+
+def write_window(
+    directory: str, definition: Definition, kind: str, records: Sequence[Snapshot | Histogram]
+) -> str | None:
+    """Writes the results of one window, all groups in one file, in place of poorer ones; None if a better one is there.
+
+    The name carries the number of reports, so that of two writers at once, or of one that dies half-way, the better
+    result is the one that readers take.
+    """
+    ordered = sorted(records, key=_order)
+    reports = max(record.reports for record in ordered)
+    rank = ordered[0].pane.generation, reports
+    stem = FileSystems.join(directory, *window_name(ordered[0].key).split("/"))
+    present = {path: found for path in _matching(f"{stem}-g*") if (found := _rank_of(path)) is not None}
+    if any(found > rank for found in present.values()):
+        return None
+    path = f"{stem}-g{rank[0]}-n{rank[1]}.{kind}"
+    write_atomically(path, FORMATS[kind](definition, ordered))
+    for other in present.keys() - {path}:
+        with suppress(BeamIOError, FileNotFoundError):  # another writer may have removed it
+            FileSystems.delete([other])
+    return path
+
+
+def _matching(pattern: str) -> list[str]:
+    return [file.path for match in FileSystems.match([pattern]) for file in match.metadata_list]
+
+
+def _rank_of(path: str) -> tuple[int, int] | None:
+    """Generation and reports, from the name of a window's file."""
+    found = RANK.search(path)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+@dataclass
+class WriteWindows(beam.PTransform[Any, Any]):
+    """Results of one kind to a directory, a file for each window; the paths written come out."""
+
+    directory: str
+    definition: Definition
+    format: str
+
+    def expand(self, records: PCollection[Any]) -> PCollection[Any]:
+        return (
+            records
+            | "By window"
+            >> beam.Map(lambda record: (window_name(record.key), record)).with_output_types(
+                Tuple[str, records.element_type]
+            )
+            | "Together" >> beam.GroupByKey()
+            | "Write" >> beam.MapTuple(self.write)
+        )
+
+    def write(self, name: str, records: Iterable[Snapshot | Histogram]) -> str | None:
+        return write_window(self.directory, self.definition, self.format, list(records))
 
 
 @dataclass

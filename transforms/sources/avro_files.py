@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from apache_beam.io import iobase
-from apache_beam.io.filebasedsource import FileBasedSource
+import apache_beam as beam
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.pvalue import PCollection
 
 from schemas.container import CODEC_ERRORS, SYNC_SIZE, Block, DamagedError, read_block, read_header, skip_to_sync
 
 RUN_BYTES = 1 << 20
 """Blocks are handed on in runs of about so many compressed bytes: decoding has a price per run, whatever its length."""
+
+RANGE_BYTES = 64 << 20
+"""Large files are split into ranges of this length."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +43,52 @@ class Damage:
     received: int | None = None
 
 
-class AvroBlocks(FileBasedSource):
-    """A source of `Run` and `Damage`: what is damaged costs itself and nothing behind it."""
+def ranges(path: str, size: int) -> Iterator[tuple[str, int, int]]:
+    """A file in ranges that workers read by themselves: path, first byte, and the byte behind the last.
 
-    def __init__(self, pattern: str) -> None:
-        super().__init__(pattern, validate=False)
+    A compressed file is one range, of unknown length. An empty file is one range, too: it has no header, and a letter
+    must say so.
+    """
+    if CompressionTypes.detect_compression_type(path) != CompressionTypes.UNCOMPRESSED:
+        yield path, 0, sys.maxsize
+        return
+    for start in range(0, max(size, 1), RANGE_BYTES):
+        yield path, start, max(1, min(start + RANGE_BYTES, size))
 
-    def read_records(self, file_name: str, range_tracker: Any) -> Iterator[Run | Damage]:
-        range_tracker.set_split_points_unclaimed_callback(lambda _: iobase.RangeTracker.SPLIT_POINTS_UNKNOWN)
-        with self.open_file(file_name) as stream:
-            yield from read_file(file_name, stream, range_tracker.start_position() or 0, range_tracker.try_claim)
+
+def read_range(path: str, start: int, end: int) -> Iterator[Run | Damage]:
+    """The blocks of a file that begin in a range. Blocks that were appended since it was listed are left alone."""
+    with FileSystems.open(path) as stream:
+        yield from read_file(path, stream, start, lambda position: position < end)
+
+
+def fingerprint(path: str) -> str | None:
+    """A digest of a file's header and first block, which stay the same when the file is moved, copied, compressed or
+    appended to; its random sync marker makes it one of a kind. None where there is no first block."""
+    try:
+        with FileSystems.open(path) as stream:
+            header = read_header(stream)
+            block = read_block(stream, header.sync)
+    except CODEC_ERRORS as error:
+        _only_damage(error)
+        return None
+    return None if block is None else hashlib.sha256(header.sync + block.data).hexdigest()[:32]
+
+
+@dataclass
+class ReadReportFiles(beam.PTransform[Any, Any]):
+    """Files, given as (path, size), as `Run` and `Damage`: a damaged block is skipped, later blocks are still read."""
+
+    files: Sequence[tuple[str, int]]
+
+    def expand(self, pipeline: Any) -> PCollection[Any]:
+        parts = [part for path, size in self.files for part in ranges(path, size)]
+        return (
+            pipeline
+            | "Ranges" >> beam.Create(parts, reshuffle=False)
+            | "Spread" >> beam.Reshuffle()
+            | "Blocks" >> beam.FlatMapTuple(read_range)
+        )
 
 
 def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[Run | Damage]:

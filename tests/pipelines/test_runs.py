@@ -1,0 +1,324 @@
+"""Batch jobs, run after run into one folder: they add up to what a single run over everything would have counted."""
+
+import gzip
+import json
+import random
+import shutil
+import threading
+from collections import Counter
+
+import pytest
+from reports import HOUR, START, avro_file, batch_rows, exact_tallies, report_rows
+from streams import letters_in, tallies_in, unpacked
+
+from hushgram import load_collections
+from pipelines import batch, command
+from pipelines.page.library import Library
+from pipelines.results import read_results
+from schemas.definitions import REPORT_BATCH
+from schemas.records import Snapshot
+from transforms.runs import committed_runs
+
+YAML = """
+collections:
+  commute:
+    domain: {low: 0, high: 180, unit: minutes}
+    buckets: 32
+    epsilon: 1.0
+    groups: [DE, FR]
+    windows: {size: 1d, max_age: 3650d}
+  age:
+    domain: {low: 0, high: 63, integer: true}
+    buckets: 64
+    epsilon: 2.0
+    mechanism: hierarchy
+    windows: {size: 2h, every: 1h, max_age: 3650d}
+"""
+
+
+class Folder:
+    """A folder of report files, and one of results."""
+
+    def __init__(self, path):
+        self.path, self.results = path, path / "results"
+        (path / "reports").mkdir()
+        (path / "collections.yaml").write_text(YAML)
+        self.collections = load_collections(path / "collections.yaml")
+
+    def write(self, name, rows):
+        (self.path / "reports" / name).write_bytes(avro_file(rows))
+        return name
+
+    def run(self, *names, run=None, output=None, more=()):
+        inputs = [part for name in names for part in ("--input", str(self.path / "reports" / name))]
+        known = ["--collections", str(self.path / "collections.yaml"), "--as-of", "2026-06-01"]
+        named = ["--run", run] if run else []
+        return command.main(["aggregate", *known, *inputs, *named, "--output", str(output or self.results), *more])
+
+    def rollup(self, *inputs, output, more=()):
+        folders = [part for one in inputs for part in ("--input", str(one))]
+        known = ["--collections", str(self.path / "collections.yaml"), "--window", "7d"]
+        return command.main(["rollup", *known, *folders, "--output", str(output), *more])
+
+    def expected(self, rows):
+        return exact_tallies(list(self.collections.values()), rows)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path)
+
+
+@pytest.fixture
+def days(folder):
+    """Two days of reports; some of the second day's file belong to the first."""
+    commute = folder.collections["commute"]
+    first = report_rows(commute, 500, 1, hours=24)
+    second = [{**row, "event_time": row["event_time"] + 23 * HOUR} for row in report_rows(commute, 400, 2, hours=24)]
+    folder.write("day1.avro", first)
+    folder.write("day2.avro", second)
+    return first, second
+
+
+def test_a_daily_job_adds_up(folder, days, tmp_path):
+    first, second = days
+    assert folder.run("day1.avro") == 0
+    assert folder.run("day2.avro") == 0
+    assert tallies_in(folder.results) == folder.expected(first + second)
+    snapshots = read_results(str(folder.results), "snapshots", Snapshot.from_avro)
+    [day1] = [s for s in snapshots if (s.key.window_start, s.key.group) == (START, None)]
+    assert day1.reports > 500
+    assert len(list(folder.results.glob("snapshots/commute/*"))) == 2, "what is superseded is removed"
+    assert folder.run("day1.avro") == 0, "repeating a run changes nothing"
+    assert tallies_in(folder.results) == folder.expected(first + second)
+    assert folder.rollup(folder.results, output=tmp_path / "weeks") == 0
+    weeks = read_results(str(tmp_path / "weeks"), "snapshots", Snapshot.from_avro)
+    assert sum(s.reports for s in weeks if s.key.group is None) == 900
+
+
+def random_log(folder, rng):
+    """The reports that count, and the names of files that hold them: single reports and batches, with and without ids,
+    and uploads that come again in other files."""
+    commute, age = folder.collections.values()
+    single = report_rows(commute, 300, rng.randrange(2**32), hours=60) + report_rows(age, 200, rng.randrange(2**32))
+    uploads = report_rows(commute, 120, rng.randrange(2**32), hours=60, ids=True)
+    packed = batch_rows(age, report_rows(age, 140, rng.randrange(2**32), ids=True))
+    files = [[] for _ in range(6)]
+    for row in single + uploads:
+        rng.choice(files).append(row)
+    for rows in files:
+        rows += rng.sample(uploads, 20)
+    names = [folder.write(f"{number}.avro", rows) for number, rows in enumerate(files)]
+    for name, rows in (("packed", packed), ("packed again", packed[3:9])):
+        (folder.path / "reports" / f"{name}.avro").write_bytes(avro_file(rows, REPORT_BATCH))
+        names.append(f"{name}.avro")
+    return [*single, *uploads, *unpacked(age, packed)], names
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_split_of_a_log_into_runs_in_any_order_with_reruns_gives_the_tallies_of_one(folder, tmp_path, seed):
+    rng = random.Random(seed)
+    good, names = random_log(folder, rng)
+    assert folder.run(*names, output=tmp_path / "one") == 0
+    expected = folder.expected(good)
+    assert tallies_in(tmp_path / "one") == expected
+    rng.shuffle(names)
+    cuts = sorted(rng.sample(range(1, len(names)), rng.randint(1, 3)))
+    parts = [names[start:end] for start, end in zip([0, *cuts], [*cuts, len(names)], strict=True)]
+    order = list(enumerate(parts))
+    order += rng.sample(order, rng.randint(1, len(order)))
+    for number, part in order:
+        # A part whose uploads all came in other runs accepts nothing, and says so.
+        assert folder.run(*part, run=f"part {number}") in (0, 1)
+    assert tallies_in(folder.results) == expected
+    assert len(committed_runs(str(folder.results))) == len(parts)
+    assert letters_in(folder.results) == letters_in(tmp_path / "one"), "as many duplicates, in whichever run"
+
+
+def test_a_file_that_another_run_counted_is_refused_even_under_another_name(folder, days, capsys):
+    assert folder.run("day1.avro", run="first") == 0
+    before = tallies_in(folder.results)
+    reports = folder.path / "reports"
+    assert folder.run("day*.avro", run="all") == 2
+    assert "was counted by run 'first'" in capsys.readouterr().err
+    (reports / "moved.avro.gz").write_bytes(gzip.compress((reports / "day1.avro").read_bytes()))
+    assert folder.run("moved.avro.gz") == 2
+    assert "then named" in capsys.readouterr().err
+    assert tallies_in(folder.results) == before
+    assert folder.run("day*.avro", run="all", more=["--replace", "first"]) == 0
+    assert tallies_in(folder.results) == folder.expected(days[0] + days[1])
+    assert [run.name for run in committed_runs(str(folder.results))] == ["all"]
+    assert folder.run("day2.avro", run="second") == 2
+
+
+def test_a_rerun_that_would_lose_reports_is_refused_unless_it_is_a_correction(folder, days, capsys):
+    """The usual accident: one pattern for every day, and old files that are cleared away."""
+    first, second = days
+    assert folder.run("day*.avro") == 0
+    both = tallies_in(folder.results)
+    (folder.path / "reports" / "day1.avro").unlink()
+    capsys.readouterr()
+    assert folder.run("day*.avro") == 1
+    line = capsys.readouterr().err
+    assert "nothing was changed" in line
+    assert "--generation 1" in line
+    assert tallies_in(folder.results) == both
+    assert folder.run("day*.avro", more=["--generation", "1"]) == 0
+    assert tallies_in(folder.results) == folder.expected(second)
+    folder.write("day1.avro", first[:10])
+    assert folder.run("day1.avro", run="fixed") == 0, "runs after a correction need no generation"
+    assert tallies_in(folder.results) == folder.expected(second + first[:10])
+
+
+def test_a_correction_that_empties_a_window_says_so(folder, days):
+    _, second = days
+    assert folder.run("day*.avro") == 0
+    folder.write("day1.avro", [])
+    folder.write("day2.avro", [row for row in second if row["event_time"] >= START + 24 * HOUR])
+    assert folder.run("day*.avro", more=["--generation", "1"]) == 0
+    snapshots = {s.key: s for s in read_results(str(folder.results), "snapshots", Snapshot.from_avro)}
+    emptied = [s for key, s in snapshots.items() if key.window_start == START]
+    assert len(emptied) == 3
+    assert {(s.reports, s.status, s.pane.generation) for s in emptied} == {(0, "no_reports", 1)}
+
+
+def test_dead_letters_belong_to_their_run(folder, days, capsys):
+    first, _ = days
+    folder.write("day1.avro", [*first[:490], *({**row, "group": "XX"} for row in first[490:])])
+    assert folder.run("day1.avro") == 0
+    assert letters_in(folder.results)[0] == Counter(unknown_group=10)
+    folder.write("day1.avro", first)
+    assert folder.run("day1.avro") == 0
+    assert letters_in(folder.results)[0] == Counter()
+    library = Library(str(folder.results))
+    library.refresh()
+    assert library.outline()["refused"] == []
+    assert tallies_in(folder.results) == folder.expected(first)
+
+
+def test_an_upload_repeated_in_another_run_counts_once_until_its_id_is_forgotten(folder, capsys):
+    rows = report_rows(folder.collections["commute"], 50, 1, hours=1, ids=True)
+    more = report_rows(folder.collections["commute"], 5, 2, hours=1, ids=True)
+    folder.write("a.avro", rows)
+    folder.write("b.avro", rows[:20] + more)
+    assert folder.run("a.avro") == 0
+    assert folder.run("b.avro") == 0
+    assert "20 duplicate" in capsys.readouterr().out
+    assert tallies_in(folder.results) == folder.expected(rows + more)
+    # Once all are older than max_age, by the clock, their ids are removed: the next run finds none.
+    for path in folder.results.glob("runs/*/run.json"):
+        content = json.loads(path.read_text())
+        content["ids"]["expire_ms"] = 1
+        path.write_text(json.dumps(content))
+    folder.write("c.avro", report_rows(folder.collections["commute"], 5, 3, hours=1))
+    assert folder.run("c.avro") == 0
+    assert not list(folder.results.glob("runs/*/*/ids/*"))
+    folder.write("d.avro", rows[:20])
+    assert folder.run("d.avro") == 0
+
+
+def test_two_runs_at_once_add_up(folder, days, monkeypatch):
+    """The second starts and ends while the first is about to commit; they share an upload."""
+    commute = folder.collections["commute"]
+    shared = report_rows(commute, 10, 3, hours=1, ids=True)
+    folder.write("a.avro", [*days[0], *shared])
+    folder.write("b.avro", [*days[1], *shared])
+    started = threading.Event()
+    plain = batch.build
+
+    def build_and_let_the_other_pass(pipeline, job, attempt, **more):
+        plain(pipeline, job, attempt, **more)
+        if job.run == "slow" and not started.is_set():
+            started.set()
+            assert folder.run("b.avro", run="fast") == 0
+
+    monkeypatch.setattr(batch, "build", build_and_let_the_other_pass)
+    assert folder.run("a.avro", run="slow") == 0
+    assert tallies_in(folder.results) == folder.expected(days[0] + days[1] + shared)
+
+
+def test_a_run_that_died_before_its_commit_leaves_nothing_that_counts(folder, days):
+    assert folder.run("day1.avro", run="day1") == 0
+    expected = tallies_in(folder.results)
+    [attempt] = [path for path in folder.results.glob("runs/day1/*") if path.is_dir()]
+    shutil.copytree(attempt, attempt.with_name("20260101T000000.000000-dead"))
+    shutil.copytree(attempt.parent, attempt.parent.with_name("never committed"))
+    (attempt.parent.with_name("never committed") / "run.json").unlink()
+    assert folder.run("day2.avro", run="day2") == 0
+    assert folder.run("day1.avro", run="day1") == 0
+    assert [path.name for path in folder.results.glob("runs/day1/*dead")] == []
+    assert tallies_in(folder.results) == folder.expected(days[0] + days[1])
+    assert tallies_in(folder.results) != expected
+
+
+@pytest.mark.parametrize(
+    ("content", "letters", "code"),
+    [
+        (b"", 1, 1),
+        (b"time,value\n2026-01-01,3\n", 1, 1),
+        (avro_file([]), 0, 1),
+    ],
+    ids=["empty", "csv", "no reports"],
+)
+def test_nothing_accepted_is_no_success(folder, capsys, content, letters, code):
+    (folder.path / "reports" / "x.avro").write_bytes(content)
+    assert folder.run("x.avro") == code
+    assert "no report was accepted" in capsys.readouterr().err
+    assert letters_in(folder.results) == (Counter(), letters)
+
+
+def test_every_report_refused_is_no_success(folder, days, capsys):
+    folder.write("x.avro", [{**row, "collection": "other"} for row in days[0]])
+    assert folder.run("x.avro") == 1
+    said = capsys.readouterr()
+    assert "accepted 0 + refused 500 (500 unknown_collection)" in said.out
+    assert "no report was accepted" in said.err
+    assert "dead_letters" in said.out
+
+
+def test_a_share_of_refused_reports_can_be_too_much(folder, days, capsys):
+    rows = [{**days[0][0], "group": "XX"}, *days[0][1:100]]
+    folder.write("x.avro", rows)
+    assert folder.run("x.avro", more=["--max-refused", "1%"]) == 0
+    assert folder.run("x.avro", more=["--max-refused", "0.5%"]) == 1
+    assert "1.00% of the reports were refused, allowed: 0.50%" in capsys.readouterr().err
+    (folder.path / "reports" / "y.avro").write_bytes(b"damaged")
+    assert folder.run("[xy].avro", run="both", output=folder.path / "more", more=["--max-refused", "1%"]) == 1
+    assert folder.run("x.avro", more=["--max-refused", "most"]) == 2
+    assert "--max-refused: got 'most'" in capsys.readouterr().err
+
+
+def test_a_file_that_two_patterns_find_counts_once(folder, days):
+    assert folder.run("day1.avro", "*1.avro") == 0
+    assert tallies_in(folder.results) == folder.expected(days[0])
+
+
+def test_rollups_take_several_folders_and_count_nothing_twice(folder, days, tmp_path, capsys):
+    first, second = days
+    assert folder.run("day1.avro", output=tmp_path / "a") == 0
+    assert folder.run("day2.avro", output=tmp_path / "b") == 0
+    assert folder.rollup(tmp_path / "a", tmp_path / "b" / "histograms", output=tmp_path / "weeks") == 0
+    weeks = read_results(str(tmp_path / "weeks"), "snapshots", Snapshot.from_avro)
+    assert sum(s.reports for s in weeks if s.key.group is None) == len(first) + len(second)
+    assert folder.rollup(tmp_path / "a", tmp_path / "a" / "histograms", output=tmp_path / "weeks") == 2
+    assert "the same folder" in capsys.readouterr().err
+    assert folder.run("day1.avro", output=tmp_path / "c") == 0
+    assert folder.rollup(tmp_path / "a", tmp_path / "c", output=tmp_path / "weeks") == 2
+    assert "have both counted" in capsys.readouterr().err
+    # A roll-up of less leaves what is there.
+    assert folder.rollup(tmp_path / "a", output=tmp_path / "weeks") == 1
+    assert "stay as they are" in capsys.readouterr().err
+    again = read_results(str(tmp_path / "weeks"), "snapshots", Snapshot.from_avro)
+    assert [(s.key, s.reports) for s in again] == [(s.key, s.reports) for s in weeks]
+
+
+def test_streams_rollups_and_runs_have_folders_of_their_own(folder, days, tmp_path, capsys):
+    assert folder.run("day1.avro") == 0
+    assert folder.rollup(folder.results, output=folder.results) == 2
+    assert "give roll-ups a folder of their own" in capsys.readouterr().err
+    assert folder.rollup(folder.results, output=tmp_path / "weeks") == 0
+    assert folder.run("day2.avro", output=tmp_path / "weeks") == 2
+    assert "batch runs need their own folder" in capsys.readouterr().err
+    watched = ["--watch", str(tmp_path), "--collections", str(tmp_path / "collections.yaml")]
+    assert command.main(["stream", *watched, "--output", str(folder.results)]) == 2
+    assert "give a stream a folder of its own" in capsys.readouterr().err
