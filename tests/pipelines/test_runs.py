@@ -3,11 +3,14 @@
 import gzip
 import json
 import random
+import shlex
 import shutil
 import threading
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from documents import examples
 from reports import HOUR, START, avro_file, batch_rows, exact_tallies, report_rows
 from streams import letters_in, tallies_in, unpacked
 
@@ -322,3 +325,20 @@ def test_streams_rollups_and_runs_have_folders_of_their_own(folder, days, tmp_pa
     watched = ["--watch", str(tmp_path), "--collections", str(tmp_path / "collections.yaml")]
     assert command.main(["stream", *watched, "--output", str(folder.results)]) == 2
     assert "give a stream a folder of its own" in capsys.readouterr().err
+
+
+def test_the_commands_for_a_scheduler_do_what_the_guide_says(tmp_path, monkeypatch):
+    """Those of docs/batch.md, one after the other."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(Path(__file__).parents[2] / "examples", "examples")
+    totals = []
+    for block in examples("batch.md", "With a scheduler", "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            program, *arguments = shlex.split(line)
+            assert program == "hushgram"
+            assert command.main(arguments) == 0, line
+        if Path("results").exists():
+            counts = read_results("results", "snapshots", Snapshot.from_avro)
+            totals.append(sum(s.reports for s in counts if s.key.group is None))
+    assert totals == [40_000, 39_000, 39_000]
+    assert [run.name for run in committed_runs("results")] == ["2026-01-01"]
