@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -18,6 +17,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, parse_time, say
 from pipelines.engines import only_translated, quieten
+from pipelines.inputs import check_input
 from pipelines.progress import Progress
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
 from transforms.aggregate import AggregateReports
@@ -68,19 +68,6 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     others = sinks.sinks_of(options.sink, sinks.Run(streaming=False, here=here, temp_location=temp_location))
     inputs = tuple(options.input)
     return Job(plan, inputs, options.output, options.format, as_of, options.generation, options.fanout, others)
-
-
-def check_input(pattern: str) -> None:
-    """Whether there is something to read, told before the pipeline starts."""
-    try:
-        found = [file.path for file in FileSystems.match([pattern])[0].metadata_list]
-    except Exception as error:  # each file system has errors of its own
-        raise UsageError(f"--input {pattern}: cannot be read: {error}") from None
-    if not found:
-        raise UsageError(f"--input {pattern}: no such file (quote patterns, so that the shell leaves them alone)")
-    for path in found:
-        if Path(path).is_dir():
-            raise UsageError(f"--input {pattern}: {path} is a directory; name its files, such as '{path}/*.avro'")
 
 
 def build(pipeline: beam.Pipeline, job: Job) -> None:

@@ -7,11 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from apache_beam.io.filesystems import FileSystems
-
-from pipelines.batch import check_input
 from pipelines.console import collections_in, parse_time, say
+from pipelines.inputs import check_input
+from pipelines.words import shown
 from schemas.records import DeadLetter
+from transforms.matching import as_text, match_files, open_file
 from transforms.parse import Parser
 from transforms.plan import Plan
 from transforms.sources.avro_files import read_file
@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
         known, unknown = sum(part.reports or 0 for part in mine), sum(part.reports is None for part in mine)
         say(f"refuse {known:>12,}  {reason}" + (f", and {unknown:,} places with an unknown number" if unknown else ""))
         for part in mine[:EXAMPLES_SHOWN]:
-            say(f"{'':21}{part.source} at {part.position}: {part.detail}")
+            say(shown(f"{'':21}{part.source} at {part.position}: {part.detail}"))
     if with_id:
         say(f"{with_id:,} reports carry an id; duplicates among them would be counted once")
     return 1 if letters else 0
@@ -69,8 +69,7 @@ def _read(parser: Parser, patterns: Sequence[str]) -> tuple[Counter[tuple[str, s
 
 
 def _outcomes(parser: Parser, patterns: Sequence[str]) -> Iterator[Uploads | DeadLetter]:
-    for match in FileSystems.match(list(patterns)):
-        for found in match.metadata_list:
-            with FileSystems.open(found.path) as stream:
-                for read in read_file(found.path, stream, 0, lambda _: True):
-                    yield from parser.parse(read)
+    for found in (file for pattern in patterns for file in match_files(pattern).files):
+        with open_file(found.path) as stream:
+            for read in read_file(as_text(found.path), stream, 0, lambda _: True):
+                yield from parser.parse(read)

@@ -102,7 +102,7 @@ def blocks_of(directory, *names):
     """What each file holds, read without a watch."""
     found = []
     for name in names:
-        with watched.FileSystems.open(os.path.join(str(directory), name)) as stream:
+        with watched.open_file(os.path.join(str(directory), name)) as stream:
             for run in avro_files.read_file(name, stream, 0, lambda _: True):
                 found += [(name, block.offset) for block in run.blocks]
     return found

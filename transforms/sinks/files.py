@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import posixpath
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from apache_beam.typehints import Tuple
 
 from schemas.definitions import Definition
 from schemas.records import DeadLetter, Histogram, Snapshot
+from transforms.atomic import atomically
 
 Record = Snapshot | Histogram | DeadLetter
 
@@ -129,17 +129,8 @@ def _arrow_type(avro: Any) -> pa.DataType:
 
 def write_atomically(path: str, data: bytes) -> None:
     """A file that appears whole or not at all, in place of one that may be there."""
-    directory, name = FileSystems.split(path)
-    if not FileSystems.exists(directory):
-        try:
-            FileSystems.mkdirs(directory)
-        except OSError:  # another worker was faster
-            if not FileSystems.exists(directory):
-                raise
-    temporary = FileSystems.join(directory, f".{name}.{secrets.token_hex(8)}")
-    with FileSystems.create(temporary, mime_type="application/octet-stream") as file:
+    with atomically(path) as file:
         file.write(data)
-    FileSystems.rename([temporary], [path])
 
 
 @dataclass

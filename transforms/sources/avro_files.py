@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, BinaryIO
 
 from apache_beam.io import iobase
-from apache_beam.io.filebasedsource import FileBasedSource
+from apache_beam.io.concat_source import ConcatSource
+from apache_beam.io.filesystem import CompressionTypes, FileMetadata
+from apache_beam.io.range_trackers import OffsetRangeTracker, UnsplittableRangeTracker
+from apache_beam.io.restriction_trackers import OffsetRange
 
 from schemas.container import CODEC_ERRORS, SYNC_SIZE, Block, DamagedError, read_block, read_header, skip_to_sync
+from schemas.records import Reason
+from transforms.matching import as_text, match_files, open_file
 
 RUN_BYTES = 1 << 20
 """Blocks are handed on in runs of about so many compressed bytes: decoding has a price per run, whatever its length."""
@@ -34,18 +40,81 @@ class Damage:
     position: int
     detail: str
     received: int | None = None
+    reason: Reason = "undecodable"
 
 
-class AvroBlocks(FileBasedSource):
-    """A source of `Run` and `Damage`: what is damaged costs itself and nothing behind it."""
+class AvroBlocks(iobase.BoundedSource):
+    """A source of `Run` and `Damage` of all files that a pattern finds: what is damaged costs itself and nothing behind
+    it. Files are looked for where the source is split, so that workers find what they can read."""
 
     def __init__(self, pattern: str) -> None:
-        super().__init__(pattern, validate=False)
+        self.pattern = pattern
 
-    def read_records(self, file_name: str, range_tracker: Any) -> Iterator[Run | Damage]:
+    @cached_property
+    def files(self) -> ConcatSource:
+        return ConcatSource([AvroFile.whole(file) for file in match_files(self.pattern).files])
+
+    def estimate_size(self) -> int:
+        return int(self.files.estimate_size())
+
+    def split(
+        self, desired_bundle_size: float, start_position: Any = None, stop_position: Any = None
+    ) -> Iterator[iobase.SourceBundle]:
+        yield from self.files.split(desired_bundle_size, start_position, stop_position)
+
+    def get_range_tracker(self, start_position: Any, stop_position: Any) -> iobase.RangeTracker:
+        return self.files.get_range_tracker(start_position, stop_position)
+
+    def read(self, range_tracker: iobase.RangeTracker) -> Iterator[Run | Damage]:
+        yield from self.files.read(range_tracker)
+
+
+class AvroFile(iobase.BoundedSource):
+    """The blocks of one file that begin in a range of its bytes."""
+
+    def __init__(self, path: str, start: int, stop: int) -> None:
+        self.path, self.start, self.stop = path, start, stop
+
+    @classmethod
+    def whole(cls, file: FileMetadata) -> AvroFile:
+        """Also of an empty file something is to be read: that it is no Avro file."""
+        return cls(file.path, 0, max(1, file.size_in_bytes))
+
+    @property
+    def splittable(self) -> bool:
+        """Into a compressed file nobody can jump."""
+        return bool(CompressionTypes.detect_compression_type(self.path) == CompressionTypes.UNCOMPRESSED)
+
+    def estimate_size(self) -> int:
+        return self.stop - self.start
+
+    def split(
+        self, desired_bundle_size: float, start_position: int | None = None, stop_position: int | None = None
+    ) -> Iterator[iobase.SourceBundle]:
+        start, stop = self._range(start_position, stop_position)
+        if not self.splittable:
+            yield iobase.SourceBundle(stop - start, self, start, stop)
+            return
+        for part in OffsetRange(start, stop).split(desired_bundle_size):
+            source = AvroFile(self.path, part.start, part.stop)
+            yield iobase.SourceBundle(part.stop - part.start, source, part.start, part.stop)
+
+    def get_range_tracker(self, start_position: int | None, stop_position: int | None) -> iobase.RangeTracker:
+        start, stop = self._range(start_position, stop_position)
+        if self.splittable:
+            return OffsetRangeTracker(start, stop)
+        # Positions are those of the plain bytes, of which there may be any number.
+        return UnsplittableRangeTracker(OffsetRangeTracker(start, OffsetRangeTracker.OFFSET_INFINITY))
+
+    def read(self, range_tracker: Any) -> Iterator[Run | Damage]:
         range_tracker.set_split_points_unclaimed_callback(lambda _: iobase.RangeTracker.SPLIT_POINTS_UNKNOWN)
-        with self.open_file(file_name) as stream:
-            yield from read_file(file_name, stream, range_tracker.start_position() or 0, range_tracker.try_claim)
+        with open_file(self.path) as stream:
+            yield from read_file(
+                as_text(self.path), stream, range_tracker.start_position() or 0, range_tracker.try_claim
+            )
+
+    def _range(self, start: int | None, stop: int | None) -> tuple[int, int]:
+        return self.start if start is None else start, self.stop if stop is None else stop
 
 
 def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[Run | Damage]:
@@ -53,6 +122,7 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[R
 
     A block is claimed at the byte behind the sync marker before it, so that every block belongs to one range. Behind a
     damaged block reading goes on; where the compression of a whole file is damaged there is nothing to go on with.
+    Before a disk's error is raised, what was read is handed out: of the blocks claimed, all but the last.
     """
     try:
         header = read_header(stream)
@@ -73,10 +143,10 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[R
         try:
             block = read_block(stream, header.sync)
         except CODEC_ERRORS as error:
-            _only_damage(error)
             if blocks:
                 yield Run(name, header.schema, header.codec, tuple(blocks))
                 blocks = []
+            _only_damage(error)
             found, passed_over = _skip(stream, position, header.sync, error)
             yield Damage(name, position, f"{error}; {passed_over}")
             if not found:

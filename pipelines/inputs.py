@@ -1,0 +1,34 @@
+"""Files that a command is to read: what is there is told before any work begins, and what is passed over is named."""
+
+from __future__ import annotations
+
+from pipelines.console import UsageError, complain
+from pipelines.words import shown
+from transforms.matching import Matched, as_text, match_files
+
+NAMED = 5
+"""Of what is passed over at most this many names are told; of the rest, how many."""
+
+
+def check_input(pattern: str) -> None:
+    """Whether `--input` finds something to read, told before the pipeline starts."""
+    try:
+        found = match_files(pattern)
+    except Exception as error:  # each file system has errors of its own
+        raise UsageError(f"--input {pattern}: cannot be read: {error}") from None
+    if not found.files and not found.passed_over:
+        raise UsageError(f"--input {pattern}: no such file (quote patterns, so that the shell leaves them alone)")
+    if not found.files:
+        path, reason = shown(as_text(found.passed_over[0].path)), found.passed_over[0].reason
+        if reason.startswith("a directory"):
+            raise UsageError(f"--input {pattern}: {path} is a directory; name its files, such as '{path}/*.avro'")
+        raise UsageError(f"--input {pattern}: nothing to read; {path}: {reason}")
+    tell_passed_over(found)
+
+
+def tell_passed_over(found: Matched) -> None:
+    """A line for each name that was found and is not read, so that nothing is left out silently."""
+    for passed_over in found.passed_over[:NAMED]:
+        complain(shown(str(passed_over)))
+    if len(found.passed_over) > NAMED:
+        complain(f"passed over: {len(found.passed_over) - NAMED:,} more that are no regular files or cannot be read")
