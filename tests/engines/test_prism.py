@@ -35,7 +35,7 @@ def test_a_topic_on_prism(broker, collections, topic, prism, now, start_stream):
 
 
 def test_a_watched_directory_on_prism(collections, prism, now, start_stream, tmp_path):
-    """Also with names of every kind, with what is no file, and with files that cannot be read, for a while or at all."""
+    """Also with names of every kind, with what is no file, and with files that cannot be read, at first or at all."""
     stream = everything(collections, now, seed=21, count=100)
     inbox = tmp_path / "in[box] \\"
     inbox.mkdir()

@@ -214,9 +214,10 @@ class WatchDirectory(beam.DoFn):
                         yield _at(state.received, replace(read, received=state.received))
             except OSError as error:
                 state, letter = self._failed(state, name, claims.position, error)
-                if not tracker.try_claim(state.restriction):
-                    raise  # the engine was promised the block that could not be read: it must take the call back
-                if letter is not None:
+                claims.refused = not tracker.try_claim(state.restriction)
+                if claims.refused and claims.promised:
+                    raise  # a block that the engine counts as read: it must take the call back
+                if letter is not None and not claims.refused:
                     yield letter
             else:
                 if not claims.refused:
@@ -229,7 +230,7 @@ class WatchDirectory(beam.DoFn):
             state = replace(state.at_rest(), received=max(state.received, asked - CLOCK_MARGIN))
             if not tracker.try_claim(state.restriction):
                 return
-        advance(watermark, state.received, self.max_delay)
+        advance(watermark, State(*tracker.current_restriction()).received, self.max_delay)
         tracker.defer_remainder(Duration(REST_SECONDS if caught_up else 0))
 
     def _listed(self, directory: str) -> dict[str, tuple[int, str]]:
@@ -268,7 +269,8 @@ class Claims:
 
     def of(self, state: State, name: str, start: int) -> None:
         """Claims are of this file now, which is to be read from `start` on."""
-        self.state, self.name, self.position, self.refused = state, name, start, False
+        self.state, self.name, self.position = state, name, start
+        self.refused = self.promised = False
 
     def block(self, position: int) -> bool:
         # Behind the block at a position comes whatever begins behind that position.
@@ -276,7 +278,7 @@ class Claims:
         self.refused = (self.granted > 0 and self.time_is_up()) or not self.tracker.try_claim(rest.restriction)
         self.granted += not self.refused
         if not self.refused:
-            self.position = position
+            self.position, self.promised = position, True
         return not self.refused
 
 
