@@ -18,6 +18,7 @@ from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, parse_time, say
 from pipelines.engines import only_translated, quieten
 from pipelines.inputs import check_input
+from pipelines.outputs import RESULTS, check_directory, disk_errors_in_one_line
 from pipelines.progress import Progress
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
 from transforms.aggregate import AggregateReports
@@ -65,6 +66,8 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
     temp_location = PipelineOptions(list(for_beam)).view_as(GoogleCloudOptions).temp_location
     here = not any(option.startswith("--runner") for option in for_beam)
+    if here:
+        check_directory("--output", options.output, RESULTS)
     others = sinks.sinks_of(options.sink, sinks.Run(streaming=False, here=here, temp_location=temp_location))
     inputs = tuple(options.input)
     return Job(plan, inputs, options.output, options.format, as_of, options.generation, options.fanout, others)
@@ -106,7 +109,7 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
         pipeline.run()
         say("the job is translated, and was not started")
         return 0
-    with Progress():
+    with disk_errors_in_one_line(), Progress():
         result = pipeline.run()
         result.wait_until_finish()
     counters = counted(result)

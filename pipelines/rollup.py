@@ -11,6 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 from hushgram import Collection, CollectionError
 from hushgram.windows import parse_duration
 from pipelines.console import UsageError, check_generation, collections_in, say
+from pipelines.outputs import check_directory, writing
 from pipelines.results import read_results
 from pipelines.sinks import closing_line, writable_at_once
 from schemas.definitions import HISTOGRAM, SNAPSHOT, Definition
@@ -52,6 +53,7 @@ def execute(options: argparse.Namespace) -> int:
     except CollectionError as error:
         raise UsageError(str(error)) from None
     shares = _shares(options.quantiles) if options.quantiles else SHARES
+    check_directory("--output", options.output, ("snapshots", "histograms"))
     databases = writable_at_once(options.sink)
     kept = read_results(options.input, "histograms", Histogram.from_avro)
     unknown = {part.key.collection for part in kept} - set(collections)
@@ -104,17 +106,18 @@ def _write(
         ("snapshots", SNAPSHOT, list[Record](answers)),
         ("histograms", HISTOGRAM, list[Record](histogram(*window) for window in windows)),
     ):
-        _write_files(FileSystems.join(output, folder), definition, kind, records)
+        _write_files(output, folder, definition, kind, records)
     return answers
 
 
-def _write_files(directory: str, definition: Definition, kind: str, records: Sequence[Record]) -> None:
+def _write_files(output: str, folder: str, definition: Definition, kind: str, records: Sequence[Record]) -> None:
     by_file: dict[str, list[Record]] = {}
     for record in records:
         by_file.setdefault(file_name(record), []).append(record)
     for name, mine in by_file.items():
-        path = FileSystems.join(directory, *f"{name}.{kind}".split("/"))
-        write_atomically(path, FORMATS[kind](definition, mine))
+        path = FileSystems.join(output, folder, *f"{name}.{kind}".split("/"))
+        with writing("--output", output):
+            write_atomically(path, FORMATS[kind](definition, mine))
 
 
 def _shares(text: str) -> tuple[float, ...]:

@@ -22,6 +22,7 @@ from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
 from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
 from pipelines.names import NamedIds
+from pipelines.outputs import RESULTS, check_directory
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
 from transforms.plan import Plan
@@ -83,6 +84,8 @@ def job_of(options: argparse.Namespace, engine: Engine) -> Job:
                 raise UsageError(f"--{name.replace('_', '-')}: only with --kafka")
     kafka = _kafka(options) if options.kafka else None
     source, named = _source(options, plan, engine, kafka)
+    if not engine.outlives_command:
+        check_directory("--output", options.output, RESULTS)
     others = sinks.sinks_of(options.sink, sinks.Run(streaming=True, here=not engine.outlives_command, kafka=kafka))
     return Job(plan, source, named, _absolute(options.output), options.format, options.generation, others)
 

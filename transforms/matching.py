@@ -65,13 +65,15 @@ def match_files(pattern: str, directory: str = "") -> Matched:
     """The regular files that match a pattern, which stands below a directory if one is given.
 
     In a pattern `*`, `?` and `[…]` have Beam's meaning, and `**` crosses folders; in the directory's name nothing has a
-    meaning of its own. A pattern that is the name of a file on this disk is that file.
+    meaning of its own. A pattern that matches nothing may be the very name of a file on this disk.
     """
     if not is_local(directory or pattern):
         [match] = FileSystems.match([FileSystems.join(directory, pattern) if directory else pattern])
         return Matched(tuple(sorted(match.metadata_list, key=lambda file: file.path)))
     unlisted: list[OSError] = []
     paths = sorted(_local_paths(pattern, directory, unlisted))
+    if not paths and os.path.lexists(os.path.join(directory, pattern)):
+        paths = [os.path.join(directory, pattern)]
     files = []
     passed_over = [PassedOver(str(error.filename), error.strerror or str(error)) for error in unlisted]
     for path in paths:
@@ -92,14 +94,10 @@ def kind_of(found: os.stat_result) -> str:
 
 
 def _local_paths(pattern: str, directory: str, unlisted: list[OSError]) -> Iterator[str]:
-    """Names that match, whatever they are; a folder only where the pattern is its name. Folders that cannot be listed
-    are added to `unlisted`."""
+    """Names that match, whatever they are, but for folders. Folders that cannot be listed are added to `unlisted`."""
     pattern = f"{pattern}*" if pattern.endswith("/") else pattern
-    whole = os.path.join(directory, pattern)
     before_wildcard = re.split(r"[*?[]", pattern, maxsplit=1)[0]
-    if before_wildcard == pattern or os.path.isfile(whole):
-        if os.path.lexists(whole):
-            yield whole
+    if before_wildcard == pattern:
         return
     matches = _expression(pattern).fullmatch
     below = os.path.join(directory, "")

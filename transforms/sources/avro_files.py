@@ -108,10 +108,14 @@ class AvroFile(iobase.BoundedSource):
 
     def read(self, range_tracker: Any) -> Iterator[Run | Damage]:
         range_tracker.set_split_points_unclaimed_callback(lambda _: iobase.RangeTracker.SPLIT_POINTS_UNKNOWN)
-        with open_file(self.path) as stream:
-            yield from read_file(
-                as_text(self.path), stream, range_tracker.start_position() or 0, range_tracker.try_claim
-            )
+        name, start = as_text(self.path), range_tracker.start_position() or 0
+        try:
+            with open_file(self.path) as stream:
+                yield from read_file(name, stream, start, range_tracker.try_claim)
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, name) from None
 
     def _range(self, start: int | None, stop: int | None) -> tuple[int, int]:
         return self.start if start is None else start, self.stop if stop is None else stop
