@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -19,6 +18,8 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, complain, parse_share, parse_time, say
 from pipelines.engines import only_translated, quieten
+from pipelines.inputs import matching_files
+from pipelines.outputs import RESULTS, check_directory, disk_errors_in_one_line
 from pipelines.progress import Progress
 from pipelines.results import result_files
 from schemas.definitions import HISTOGRAM, SNAPSHOT
@@ -93,10 +94,12 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
     temp_location = PipelineOptions(list(for_beam)).view_as(GoogleCloudOptions).temp_location
     here = not any(option.startswith("--runner") for option in for_beam)
+    if here:
+        check_directory("--output", options.output, RESULTS)
     return Job(
         plan=plan,
         inputs=tuple(options.input),
-        output=options.output if "://" in options.output else str(Path(options.output).absolute()),
+        output=options.output if "://" in options.output else os.path.abspath(options.output),
         run=options.run or default_name(options.input),
         replace=tuple(options.replace),
         format=options.format,
@@ -108,11 +111,6 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     )
 
 
-def matching_files(patterns: Sequence[str]) -> dict[str, int]:
-    """The files that patterns find and their sizes, each file once; a `UsageError` where a pattern finds none."""
-    return {path: size for pattern in patterns for path, size in _matching(pattern)}
-
-
 def input_files(patterns: Sequence[str]) -> list[CountedFile]:
     """The files that patterns find, with their fingerprints."""
     found = matching_files(patterns)
@@ -121,23 +119,8 @@ def input_files(patterns: Sequence[str]) -> list[CountedFile]:
     return [CountedFile(path, size, mark) for (path, size), mark in zip(found.items(), fingerprints, strict=True)]
 
 
-def _matching(pattern: str) -> list[tuple[str, int]]:
-    try:
-        found = [(file.path, file.size_in_bytes) for file in FileSystems.match([pattern])[0].metadata_list]
-    except Exception as error:  # each file system has errors of its own
-        raise UsageError(f"--input {pattern}: cannot be read: {error}") from None
-    if not found:
-        raise UsageError(f"--input {pattern}: no such file (quote patterns, so that the shell leaves them alone)")
-    for path, _ in found:
-        if Path(path).is_dir():
-            raise UsageError(f"--input {pattern}: {path} is a directory; name its files, such as '{path}/*.avro'")
-    return [(path if "://" in path else os.path.abspath(path), size) for path, size in found]
-
-
 def plan_run(job: Job) -> Attempt:
     """What the run may do, given the runs that the folder has by now."""
-    if set(job.output) & set("*?[\\"):
-        raise UsageError(f"--output {job.output}: allowed: a folder whose name has none of * ? [ \\")
     try:
         runs = committed_runs(job.output)
         if not runs and result_files(job.output, "histograms"):
@@ -184,7 +167,7 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
         attempt = plan_run(job)
         pipeline = beam.Pipeline(options=options)
         build(pipeline, job, attempt)
-        with Progress():
+        with disk_errors_in_one_line(), Progress():
             result = pipeline.run()
             result.wait_until_finish()
         refusal = outcome(attempt)

@@ -7,8 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipelines.batch import matching_files
 from pipelines.console import collections_in, parse_time, say
+from pipelines.inputs import matching_files
+from pipelines.words import shown
 from schemas.records import DeadLetter
 from transforms.parse import Parser
 from transforms.plan import Plan
@@ -43,7 +44,7 @@ def execute(options: argparse.Namespace) -> int:
         known, unknown = sum(part.reports or 0 for part in mine), sum(part.reports is None for part in mine)
         say(f"refuse {known:>12,}  {reason}" + (f", and {unknown:,} places with an unknown number" if unknown else ""))
         for part in mine[:EXAMPLES_SHOWN]:
-            say(f"{'':21}{part.source} at {part.position}: {part.detail}")
+            say(shown(f"{'':21}{part.source} at {part.position}: {part.detail}"))
     if with_id:
         say(f"{with_id:,} reports carry an id; duplicates among them would be counted once")
     return 1 if letters else 0

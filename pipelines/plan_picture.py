@@ -14,8 +14,10 @@ from hushgram.arrays import FloatArray
 from hushgram.planning import ERRORS, MOST_REPORTS, Alternative, Outlook, Runs, Shape, outlook
 from hushgram.trials import drawn_tally
 from pipelines.console import UsageError
+from pipelines.outputs import check_file, writing
 from pipelines.plan_words import NAMES, Plan, change, method
 from pipelines.words import shown
+from transforms.atomic import atomically
 
 ENDINGS = (".png", ".svg")
 EXAMPLES = 6
@@ -52,6 +54,7 @@ def check(path: str) -> None:
         raise UsageError(f"--plot: got {path!r}, allowed: a file that ends in {' or '.join(ENDINGS)}")
     if not Path(path).parent.is_dir():
         raise UsageError(f"--plot {path}: there is no folder {Path(path).parent}")
+    check_file("--plot", path)
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
@@ -114,11 +117,8 @@ def draw(plan: Plan, drawn: Sketch, path: str) -> None:
     figure.suptitle(f"{shown(plan.given.name)}: {method(plan.collection)}, ε = {plan.given.epsilon:g}")
     # Fixed, so that the same plan is the same file.
     about = {"Date": None} if path.endswith(".svg") else {"Software": None}
-    try:
-        with rc_context({"svg.hashsalt": "hushgram"}):
-            figure.savefig(path, dpi=110, metadata=about)
-    except OSError as error:
-        raise UsageError(f"--plot {path}: cannot be written: {error}") from None
+    with rc_context({"svg.hashsalt": "hushgram"}), writing("--plot", path), atomically(path) as file:
+        figure.savefig(file, format=Path(path).suffix[1:], dpi=110, metadata=about)
 
 
 def _draw_errors(panel: Any, plan: Plan, drawn: Sketch) -> None:

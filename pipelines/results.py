@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.console import UsageError
+from pipelines.inputs import tell_passed_over
 from schemas.reading import avro_records
 from schemas.records import Histogram, Key, Snapshot
+from transforms.matching import Matched, match_files, open_file
 from transforms.runs import DEAD_LETTERS, committed_runs, listed_again_if_gone, run_folder
 
 Result = TypeVar("Result", Snapshot, Histogram)
@@ -30,7 +31,13 @@ def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], 
 
 
 def _records(directory: str, kind: str) -> Iterator[Any]:
-    paths = result_files(directory, kind) or _paths(directory)
+    paths = list[str]()
+    for folder in (FileSystems.join(directory, kind), directory):
+        found = matching(folder, "*/*")
+        tell_passed_over(found)
+        paths = [file.path for file in found.files]
+        if paths:
+            break
     if not paths:
         kinds = ", ".join(ENDINGS)
         raise UsageError(f"{directory}: no {kind} there, as {kinds} files below a folder for each collection")
@@ -45,17 +52,14 @@ def letter_folders(directory: str) -> list[str]:
 
 
 def result_files(directory: str, kind: str) -> list[str]:
-    return _paths(FileSystems.join(directory, kind))
+    return [file.path for file in matching(FileSystems.join(directory, kind), "*/*").files]
 
 
-def _paths(directory: str) -> list[str]:
-    return [file.path for file in matching(FileSystems.join(directory, "*", "*"))]
-
-
-def matching(pattern: str) -> list[FileMetadata]:
-    """The files of results that a pattern finds, by name."""
-    found = [file for match in FileSystems.match([pattern]) for file in match.metadata_list]
-    return sorted((file for file in found if file.path.endswith(ENDINGS)), key=lambda file: file.path)
+def matching(directory: str, pattern: str) -> Matched:
+    """The files of results that a pattern finds below a directory, by name, and what of that name is passed over."""
+    found = match_files(pattern, directory)
+    passed_over = (part for part in found.passed_over if part.path.endswith(ENDINGS))
+    return Matched(tuple(file for file in found.files if file.path.endswith(ENDINGS)), tuple(passed_over))
 
 
 def best(results: Iterable[Result]) -> list[Result]:
@@ -71,13 +75,15 @@ def best(results: Iterable[Result]) -> list[Result]:
 
 def read_records(path: str) -> list[Any]:
     """The records of one file of results."""
-    with FileSystems.open(path) as file:
-        data = file.read()
     try:
+        with open_file(path) as file:
+            data = file.read()
         if path.endswith(".parquet"):
             return pq.read_table(io.BytesIO(data)).to_pylist()
         if path.endswith(".jsonl"):
             return [json.loads(line) for line in data.splitlines()]
         return list(avro_records(data))
+    except FileNotFoundError:
+        raise
     except Exception as error:  # a foreign or damaged file may raise what its reader happens to raise
         raise UsageError(f"{path}: cannot be read: {error}") from None

@@ -12,6 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from hushgram import Collection, CollectionError
 from hushgram.windows import parse_duration
 from pipelines.console import UsageError, check_generation, collections_in, complain, say
+from pipelines.outputs import check_directory, writing
 from pipelines.results import read_results
 from pipelines.sinks import closing_line, writable_at_once
 from schemas.definitions import HISTOGRAM, SNAPSHOT
@@ -61,6 +62,7 @@ def execute(options: argparse.Namespace) -> int:
     except CollectionError as error:
         raise UsageError(str(error)) from None
     shares = _shares(options.quantiles) if options.quantiles else SHARES
+    check_directory("--output", options.output, ("snapshots", "histograms"))
     databases = writable_at_once(options.sink)
     check_inputs(options.input)
     if committed_runs(options.output):
@@ -147,7 +149,8 @@ def _write(output: str, kind: str, answers: Sequence[Snapshot], windows: Sequenc
         for record in records:
             by_window.setdefault(window_name(record.key), []).append(record)
         directory = FileSystems.join(output, folder)
-        written = [write_window(directory, definition, kind, together) for together in by_window.values()]
+        with writing("--output", output):
+            written = [write_window(directory, definition, kind, together) for together in by_window.values()]
         left = sum(path is None for path in written)
     return left
 

@@ -16,10 +16,12 @@ from hushgram import Collection
 from hushgram.mechanisms.base import chunks
 from pipelines.console import UsageError, collections_in, offsets_in, parse_time, say
 from pipelines.live import Faults, Live, send
+from pipelines.outputs import check_directory, writing
 from pipelines.simulated import CELLS_PER_BATCH, Devices, batches, columns, simulate_devices, truth
 from pipelines.values import Draw, draw_for, known_values
 from schemas.definitions import REPORT, REPORT_BATCH
 from schemas.encode import encode_reports, write_container
+from transforms.atomic import atomically
 
 EXAMPLE = "hushgram simulate --collections collections.yaml --values taxi --reports 100000 --output reports"
 ROWS_PER_FILE = 500_000
@@ -61,15 +63,16 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError("--reports and --hours: allowed: more than zero, at most 10⁹ reports and ten years")
     if not options.output and not options.kafka:
         raise UsageError("--output: missing; it may be left out with --kafka only")
+    if options.output:
+        check_directory("--output", options.output)
     chosen = [collections[options.collection]] if options.collection else list(collections.values())
     draws = [(collection, draw_for(collection, options.values)) for collection in chosen]
     rng, started = np.random.default_rng(options.seed), time.monotonic()
     live = _live(options) if options.kafka else None
     truths = send(live, draws, rng) if live else _write_files(options, draws, rng)
     if options.output:
-        path = Path(options.output) / "truth.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(line) + "\n" for line in truths), encoding="utf-8")
+        with writing("--output", options.output), atomically(str(Path(options.output) / "truth.jsonl")) as file:
+            file.write("".join(json.dumps(line) + "\n" for line in truths).encode())
     where = f"topic {options.topic}" if live else options.output
     total, seconds = options.reports * len(chosen), time.monotonic() - started
     say(f"wrote {total:,} reports of {len(chosen)} collections to {where} in {seconds:.1f} s")
@@ -98,11 +101,11 @@ def _write_files(
 ) -> list[dict[str, Any]]:
     start, span = parse_time("--start", options.start), int(options.hours * 3_600_000)
     output = Path(options.output)
-    output.mkdir(parents=True, exist_ok=True)
     truths: list[dict[str, Any]] = []
     for collection, draw in draws:
         devices = simulate_devices(collection, draw, start + rng.integers(0, span, options.reports), rng)
-        write_reports(output, collection, devices, options.packed, rng if options.ids else None)
+        with writing("--output", options.output):
+            write_reports(output, collection, devices, options.packed, rng if options.ids else None)
         truths += truth(collection, devices)
     return truths
 
@@ -114,16 +117,16 @@ def write_reports(
     if packed:
         rows = [batch for _, batch in batches(collection, devices, ids)]
         for number, part in enumerate(chunks(len(rows), ROWS_PER_FILE)):
-            with _file(output, collection, number).open("wb") as file:
+            with atomically(_file(output, collection, number)) as file:
                 fastavro.writer(file, REPORT_BATCH.parsed, rows[part], codec="deflate", sync_interval=1 << 18)
         return
     for number, part in enumerate(chunks(len(devices), ROWS_PER_FILE)):
-        with _file(output, collection, number).open("wb") as file:
+        with atomically(_file(output, collection, number)) as file:
             write_container(file, REPORT, _blocks(collection, devices.take(part), ids))
 
 
-def _file(output: Path, collection: Collection, number: int) -> Path:
-    return output / f"{collection.revision}-{number:05d}.avro"
+def _file(output: Path, collection: Collection, number: int) -> str:
+    return str(output / f"{collection.revision}-{number:05d}.avro")
 
 
 def _blocks(collection: Collection, devices: Devices, ids: np.random.Generator | None) -> Iterator[tuple[int, bytes]]:

@@ -16,10 +16,13 @@ import apache_beam as beam
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from hushgram import CollectionError
+from hushgram.windows import parse_duration
 from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
 from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
 from pipelines.names import NamedIds
+from pipelines.outputs import RESULTS, check_directory
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
 from transforms.plan import Plan
@@ -28,7 +31,7 @@ from transforms.sinks.files import FORMATS
 from transforms.sinks.panes import WriteLetters, WritePanes
 from transforms.sources.kafka import ReadKafka
 from transforms.sources.pubsub import ReadPubSub
-from transforms.sources.watched import WatchReports
+from transforms.sources.watched import PATIENCE_MS, WatchReports
 
 EXAMPLE = "hushgram stream --collections collections.yaml --kafka localhost:9092 --topic reports --output results"
 
@@ -51,6 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--kafka", metavar="ADDRESS", help="brokers to read from, such as localhost:9092")
     source.add_argument("--watch", metavar="DIR", help="a directory that report files are moved into")
+    parser.add_argument(
+        "--watch-patience",
+        metavar="TIME",
+        help="with --watch: a file that cannot be read for this long becomes a dead letter (default: 10m)",
+    )
     source.add_argument("--pubsub", metavar="SUBSCRIPTION", help="such as projects/p/subscriptions/s")
     parser.add_argument("--topic", metavar="NAME", help="with --kafka: the topic of reports")
     parser.add_argument(
@@ -79,6 +87,8 @@ def job_of(options: argparse.Namespace, engine: Engine) -> Job:
                 raise UsageError(f"--{name.replace('_', '-')}: only with --kafka")
     kafka = _kafka(options) if options.kafka else None
     source, named = _source(options, plan, engine, kafka)
+    if not engine.outlives_command:
+        check_directory("--output", options.output, RESULTS)
     others = sinks.sinks_of(options.sink, sinks.Run(streaming=True, here=not engine.outlives_command, kafka=kafka))
     return Job(plan, source, named, _absolute(options.output), options.format, options.generation, others)
 
@@ -97,12 +107,14 @@ def _source(
     options: argparse.Namespace, plan: Plan, engine: Engine, kafka: sinks.Kafka | None
 ) -> tuple[beam.PTransform[Any, Any], str]:
     max_delay = max(collection.windows.max_delay for collection in plan.collections)
+    if options.watch_patience and not options.watch:
+        raise UsageError("--watch-patience: only with --watch")
     if options.watch:
         if "://" not in options.watch and not Path(options.watch).is_dir():
             raise UsageError(f"--watch {options.watch}: no such directory")
-        if set(options.watch) & set("*?["):
+        if "://" in options.watch and set(options.watch) & set("*?["):
             raise UsageError(f"--watch {options.watch}: allowed: a directory whose name has none of * ? [")
-        return WatchReports(_absolute(options.watch), max_delay), options.watch
+        return WatchReports(_absolute(options.watch), max_delay, _watch_patience_ms(options)), options.watch
     if options.pubsub:
         _check_subscription(options.pubsub, engine)
         return ReadPubSub(options.pubsub), options.pubsub
@@ -112,6 +124,15 @@ def _source(
     offsets = offsets_in(options.topic, kafka.properties, kafka.file, latest=options.first == "latest")
     source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, engine.partitions_together)
     return source, f"{options.topic} at {options.kafka}, {len(offsets)} partitions"
+
+
+def _watch_patience_ms(options: argparse.Namespace) -> int:
+    if not options.watch_patience:
+        return PATIENCE_MS
+    try:
+        return parse_duration("--watch-patience", options.watch_patience)
+    except CollectionError as error:
+        raise UsageError(str(error)) from None
 
 
 def _check_subscription(name: str, engine: Engine) -> None:

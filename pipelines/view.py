@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.console import UsageError, complain, say
+from pipelines.outputs import check_file, writing
 from pipelines.page.assets import plotly
 from pipelines.page.library import GoneError, Library
 from pipelines.page.server import Server, is_loopback
@@ -48,6 +48,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def write(library: Library, title: str, output: str) -> int:
+    check_file("--output", output)
     try:
         library.refresh()
     except Exception as error:  # each file system has errors of its own
@@ -59,10 +60,8 @@ def write(library: Library, title: str, output: str) -> int:
         page = b"".join(written_page(library, title))
     except GoneError as error:
         raise UsageError(f"changed while it was read; run it again: {error}") from None
-    try:
-        write_atomically(output if "://" in output else os.path.abspath(output), page)
-    except OSError as error:
-        raise UsageError(f"--output {output}: cannot be written: {error}") from None
+    with writing("--output", output):
+        write_atomically(output, page)
     for problem in catalogue.problems:
         complain(f"{problem.file}: left out: {problem.what}")
     windows = sum(len(shelf.windows) for shelf in catalogue.shelves.values())

@@ -94,6 +94,7 @@ def notes(snapshot: Snapshot) -> list[str]:
 
 
 REASONS_IN_WORDS = {
+    "unreadable": "a file that could not be opened, or not read to its end",
     "undecodable": "bytes that are no report, or damaged",
     "unknown_schema": "records of another kind than reports",
     "unknown_collection": "a collection that was not defined",

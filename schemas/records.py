@@ -12,6 +12,7 @@ import numpy as np
 from hushgram.arrays import FloatArray, IntArray
 
 Reason = Literal[
+    "unreadable",
     "undecodable",
     "unknown_schema",
     "unknown_collection",

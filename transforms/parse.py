@@ -38,7 +38,7 @@ class Parser:
             return
         received = self.received(read)
         if isinstance(read, Damage):
-            yield DeadLetter("undecodable", None, read.detail, read.source, read.position, received)
+            yield DeadLetter(read.reason, None, read.detail, read.source, read.position, received)
             return
         name = _full_name(read.schema)
         definition, start = REPORT_KINDS.get(name), read.blocks[0].offset

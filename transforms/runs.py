@@ -26,6 +26,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from schemas.reading import avro_records
 from schemas.records import Histogram, Key
+from transforms.matching import match_files, open_file
 from transforms.sinks.files import safe_name, window_name, write_atomically
 from transforms.tallies import Tallies
 
@@ -174,12 +175,11 @@ def committed_runs(directory: str) -> list[Manifest]:
 
 
 def _manifests(directory: str) -> list[str]:
-    pattern = FileSystems.join(directory, "runs", "*", MANIFEST)
-    return [file.path for match in FileSystems.match([pattern]) for file in match.metadata_list]
+    return [file.path for file in match_files(f"*/{MANIFEST}", FileSystems.join(directory, "runs")).files]
 
 
 def _read_manifest(path: str) -> Manifest:
-    with FileSystems.open(path) as stream:
+    with open_file(path) as stream:
         data = stream.read()
     try:
         return Manifest.from_json(data.decode())

@@ -19,6 +19,7 @@ from pipelines.page.data import checked, movement, pack, picture, series, withou
 from pipelines.results import letter_folders, matching, read_records
 from pipelines.words import shown, span
 from schemas.records import DeadLetter
+from transforms.matching import is_local
 
 LARGEST_FILE = 1 << 28
 """256 MiB: a foreign file may be of any size, and results of one window are far smaller."""
@@ -46,7 +47,7 @@ class Library:
     """
 
     def __init__(self, directory: str) -> None:
-        if set(directory) & set("*?["):
+        if not is_local(directory) and set(directory) & set("*?["):
             raise UsageError(f"{directory}: allowed: a directory whose name has none of * ? [")
         self.directory = directory
         self.catalogue = Catalogue()
@@ -102,12 +103,12 @@ class Library:
 
     def _listed(self) -> dict[str, FileMetadata]:
         """Snapshots in their folder, or in the directory itself; and letters."""
-        found = matching(FileSystems.join(self.directory, "snapshots", "*", "*"))
+        found = _matching(FileSystems.join(self.directory, "snapshots"), "*/*")
         if not found:
             beside = [FileSystems.join(self.directory, folder, "") for folder in OTHER_FOLDERS]
-            found = matching(FileSystems.join(self.directory, "*", "*"))
+            found = _matching(self.directory, "*/*")
             found = [file for file in found if not file.path.startswith(tuple(beside))]
-        letters = [file for folder in letter_folders(self.directory) for file in matching(f"{folder}/*")]
+        letters = [file for folder in letter_folders(self.directory) for file in _matching(folder, "*")]
         return {file.path: file for file in (*found, *letters)}
 
     def _known(self, path: str, file: FileMetadata) -> bool:
@@ -177,6 +178,12 @@ class Library:
                 for group, panes in by_group.items()
             ]
         }
+
+
+def _matching(directory: str, pattern: str) -> list[FileMetadata]:
+    """Also what is no regular file: that it cannot be read is a problem that is told."""
+    found = matching(directory, pattern)
+    return [*found.files, *(FileMetadata(part.path, 0, 0) for part in found.passed_over)]
 
 
 def _distributions(panes: Sequence[Pane]) -> Iterator[tuple[Pane, dict[str, Any]]]:

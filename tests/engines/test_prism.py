@@ -2,11 +2,13 @@
 
 import os
 import signal
+import stat
 import time
+from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 from reports import avro_file, exact_tallies
-from streams import everything, read_topic
+from streams import all_letters, everything, read_topic
 from tables import rows_in
 
 from deploy.local.processes import eventually
@@ -33,20 +35,42 @@ def test_a_topic_on_prism(broker, collections, topic, prism, now, start_stream):
 
 
 def test_a_watched_directory_on_prism(collections, prism, now, start_stream, tmp_path):
+    """Also with names of every kind, with what is no file, and with files that cannot be read, at first or at all."""
     stream = everything(collections, now, seed=21, count=100)
-    inbox = tmp_path / "inbox"
+    inbox = tmp_path / "in[box] \\"
     inbox.mkdir()
     rows = [row for row in stream.accepted if row["id"] is None]
-    (inbox / "first.avro").write_bytes(avro_file(rows[::2]))
-    run = start_stream("--watch", inbox, f"--prism_location={prism}")
+    (inbox / "first.avro").write_bytes(avro_file(rows[::4]))
+    (inbox / "back\\slash [1].avro").write_bytes(avro_file(rows[1::4]))
+    (inbox / "late.avro").symlink_to(tmp_path / "later")  # leads nowhere yet
+    (inbox / "loop.avro").symlink_to("loop.avro")
+    (inbox / "broken.avro").symlink_to("/proc/self/mem")  # a regular file whose first byte cannot be read, by nobody
+    os.mkfifo(inbox / "fifo.avro")
+    os.mknod(inbox / "socket.avro", stat.S_IFSOCK | 0o600)
+    run = start_stream("--watch", inbox, "--watch-patience=10s", f"--prism_location={prism}")
     run.until_some()
     hidden = inbox / ".second"
-    hidden.write_bytes(avro_file(rows[1::2]))
-    hidden.rename(inbox / "second.avro")
+    hidden.write_bytes(avro_file(rows[2::4]))
+    hidden.rename(inbox / "new\nline.avro")
     (inbox / "third.avro").write_bytes(b"no avro")
+    (tmp_path / "later").write_bytes(avro_file(rows[3::4]))
     run.until_tallies(exact_tallies(list(collections.values()), rows))
-    run.until_letters({}, 1)
+    run.until_letters({}, 3)
     _ends_when_asked(run)
+    letters = {Path(letter.source).name: letter for letter in all_letters(run.output)}
+    assert {name: letter.reason for name, letter in letters.items()} == {
+        "loop.avro": "unreadable",
+        "broken.avro": "unreadable",
+        "third.avro": "undecodable",
+    }
+    assert "Too many levels of symbolic links" in letters["loop.avro"].detail
+    said = (run.output.parent / f"{run.output.name}.log").read_text()
+    assert "fifo.avro': passed over: a FIFO" in said
+    assert "socket.avro': passed over: a socket" in said
+    for name in ("loop", "broken"):
+        assert said.count(f"{name}.avro': cannot be read, will be tried again for 10s") == 1
+        assert said.count(f"{name}.avro': given up") == 1
+    assert "Traceback" not in said
 
 
 def test_tables_of_a_stream_on_prism(collections, prism, now, start_stream, postgres, tmp_path):

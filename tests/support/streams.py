@@ -119,12 +119,17 @@ def tallies_in(output: Path) -> dict[tuple[Any, ...], list[int]]:
     }
 
 
-def letters_in(output: Path) -> tuple[Counter[str], int]:
-    """Refused reports by reason, and letters of an unknown number of reports."""
+def all_letters(output: Path) -> list[DeadLetter]:
     letters = []
     for path in (path for folder in letter_folders(str(output)) for path in Path(folder).glob("*.avro")):
         with path.open("rb") as file:
             letters += [DeadLetter.from_avro(record) for record in fastavro.reader(file)]
+    return letters
+
+
+def letters_in(output: Path) -> tuple[Counter[str], int]:
+    """Refused reports by reason, and letters of an unknown number of reports."""
+    letters = all_letters(output)
     counted: Counter[str] = Counter()
     for letter in letters:
         counted[letter.reason] += letter.reports or 0

@@ -66,6 +66,10 @@ VALUES = {
     "where a directory is read from": (
         Directory().restriction_coder(), (("inbox/a.avro", "inbox/ü.avro"), "inbox/c.avro", 4096, 1_767_225_600_000),
     ),
+    "where a directory is read from, with a file that fails": (
+        Directory().restriction_coder(),
+        (("inbox/a.avro",), "", 0, 1_767_225_600_000, (("inbox/b.avro", 512, 1_767_225_600_000, 1_767_225_602_000),)),
+    ),
     "watermark of a source that has read nothing": (Watermarks().estimator_state_coder(), MIN_TIMESTAMP),
     "watermark of a source": (Watermarks().estimator_state_coder(), Timestamp(micros=1_767_225_600_000_000)),
     "board for Prometheus": (KeepBoard.BOARD.coder, BOARD),

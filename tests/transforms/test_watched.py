@@ -1,8 +1,11 @@
 """A watched directory: every block of every file once wherever a call is cut, and received times that never go back."""
 
+import errno
 import gzip
+import io
 import itertools
 import os
+import stat
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +16,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from reports import START, avro_file, report_rows
 
 from hushgram import Collection, Windows
+from schemas.container import read_header
 from schemas.records import DeadLetter
 from transforms.parse import Parser
 from transforms.plan import Plan
@@ -102,7 +106,7 @@ def blocks_of(directory, *names):
     """What each file holds, read without a watch."""
     found = []
     for name in names:
-        with watched.FileSystems.open(os.path.join(str(directory), name)) as stream:
+        with watched.open_file(os.path.join(str(directory), name)) as stream:
             for run in avro_files.read_file(name, stream, 0, lambda _: True):
                 found += [(name, block.offset) for block in run.blocks]
     return found
@@ -315,3 +319,180 @@ def test_the_watermark_neither_goes_back_nor_begins_before_receipt():
     for received, expected in ((START, START - DELAY), (START - 5, START - DELAY), (START + 1, START + 1 - DELAY)):
         unbounded.advance(estimator, received, DELAY)
         assert estimator.current_watermark().micros == 1000 * expected
+
+
+def names_of(reads):
+    return [os.path.basename(read.source) for read in reads]
+
+
+@pytest.mark.parametrize("claims", [1, 2, 3, -1])
+def test_every_name_is_read_and_only_regular_files_are(tmp_path, claims, caplog):
+    directory = tmp_path / "in[1]*\\"
+    directory.mkdir()
+    names = ["a\\b.avro", "a[1].avro", "a b.avro", "new\nline.avro", "*.avro", "\\.avro"]
+    for age, name in enumerate(names):
+        put(directory, name, avro_file(ROWS[:3]), START + age)
+    os.mkfifo(directory / "fifo.avro")
+    os.mknod(directory / "socket.avro", stat.S_IFSOCK | 0o600)
+    (directory / "zero.avro").symlink_to("/dev/zero")
+    (directory / "folder.avro").mkdir()
+    (directory / "link.avro").symlink_to("a b.avro")
+    watching = Watching(directory)
+    for _ in range(20):
+        watching.call(claims)
+    assert sorted(names_of(watching.reads)) == sorted([*names, "link.avro"])
+    said = [record.getMessage() for record in caplog.records]
+    for name, kind in (("fifo", "a FIFO"), ("socket", "a socket"), ("zero", "a character device")):
+        line = f"'{directory}/{name}.avro': passed over: {kind}, allowed: regular files".replace("\\", "\\\\")
+        assert line in said
+    assert sum("FIFO" in line for line in said) == (20 if claims else 0)  # each call is a worker of its own here
+
+
+def test_a_file_that_disappears_between_listing_and_opening_is_one_letter_and_the_others_are_read(three, monkeypatch):
+    watching = Watching(three)
+    process = WatchDirectory.process
+
+    def with_a_thief(self, *arguments):
+        for element in process(self, *arguments):
+            (three / "b.avro.gz").unlink(missing_ok=True)
+            yield element
+
+    monkeypatch.setattr(WatchDirectory, "process", with_a_thief)
+    watching.call()
+    assert set(names_of(watching.reads)) == {"c.avro", "a.avro"}
+    [failing] = watching.restriction[4]
+    assert failing == (str(three / "b.avro.gz"), 0, NOW, NOW + 2_000)
+    [damage] = watching.call()
+    assert (names_of([damage]), damage.position, damage.reason) == (["b.avro.gz"], 0, "unreadable")
+    assert "gone" in damage.detail
+    assert watching.call() == []
+    assert len(watching.restriction) == 4
+
+
+def unreadable(directory, name, kind):
+    """A name that nobody can read, root included."""
+    (directory / name).symlink_to({"loop": name, "nowhere": "nowhere", "broken": "/proc/self/mem"}[kind])
+
+
+@pytest.mark.parametrize("claims", [1, 2, 3, -1])
+@pytest.mark.parametrize("kind", ["loop", "nowhere", "broken"])
+def test_a_file_that_cannot_be_read_is_tried_ever_less_often_and_given_up(three, monkeypatch, kind, claims):
+    unreadable(three, "bad.avro", kind)
+    watching, attempts = Watching(three), []
+
+    def counting(path, opened=watched.open_file):
+        attempts.extend([current] if path.endswith("bad.avro") else [])
+        return opened(path)
+
+    monkeypatch.setattr(watched, "open_file", counting)
+    for current in range(NOW, NOW + watched.PATIENCE_MS + 60_000, 500):
+        at(monkeypatch, current)
+        watching.call(claims)
+    bad = [read for read in watching.reads if isinstance(read, Damage)]
+    assert [(names_of([one]), one.position, one.reason) for one in bad] == [(["bad.avro"], 0, "unreadable")]
+    assert watching.restriction[0][-1] == str(three / "bad.avro")
+    assert len(watching.restriction) == 4
+    watching.reads.remove(bad[0])
+    assert watching.blocks() == blocks_of(three, *ORDER)
+    assert bad[0].received <= NOW + watched.PATIENCE_MS + 60_000
+    # As many attempts as doubling takes, and no more; a call that an engine cuts short may be one.
+    assert 10 < len(attempts) < 30
+    waits = [later - earlier for earlier, later in itertools.pairwise(attempts)]
+    assert max(waits) <= watched.LONGEST_RETRY_MS + 3_000
+
+
+class Flaky(io.BytesIO):
+    """A file on a disk that fails at the nth read."""
+
+    def __init__(self, data, reads):
+        super().__init__(data)
+        self.reads_left = reads
+
+    def read(self, size=-1):
+        self.reads_left -= 1
+        if self.reads_left == 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read(size)
+
+
+def fails_at_reads(monkeypatch, name, *reads):
+    """Of one file the first attempts fail, each at its nth read."""
+    left = list(reads)
+
+    def flaky(path, opened=watched.open_file):
+        with opened(path) as file:
+            return Flaky(file.read(), left.pop(0) if left and os.path.basename(path) == name else -1)
+
+    monkeypatch.setattr(watched, "open_file", flaky)
+
+
+@pytest.mark.parametrize("run_bytes", [1, 200, 10**6])
+@pytest.mark.parametrize("claims", [3, 7, -1])
+def test_wherever_a_disk_fails_every_block_is_read_once(three, monkeypatch, claims, run_bytes):
+    monkeypatch.setattr(avro_files, "RUN_BYTES", run_bytes)
+    with watched.open_file(str(three / "c.avro")) as file:
+        counting = Flaky(file.read(), -1)
+    for _ in avro_files.read_file("c.avro", counting, 0, lambda _: True):
+        pass
+    for reads in range(1, -counting.reads_left, 5):
+        with monkeypatch.context() as patch:
+            fails_at_reads(patch, "c.avro", reads, 1 + reads // 2, reads)
+            watching = Watching(three)
+            for current in range(NOW, NOW + 40_000, 1000):
+                at(patch, current)
+                kept = watching.restriction, list(watching.reads)
+                try:
+                    watching.call(claims)
+                except OSError:  # it had promised a block: the engine goes back to its checkpoint
+                    watching.restriction, watching.reads = kept
+        assert sorted(watching.blocks()) == sorted(blocks_of(three, *ORDER))
+        assert [block for block in watching.blocks() if block[0] == "c.avro"] == blocks_of(three, "c.avro")
+
+
+def test_a_call_that_has_promised_what_it_cannot_read_fails(three, monkeypatch):
+    """The engine stops the call behind the claim of the first block, which cannot be read: it must count as unread."""
+    with watched.open_file(str(three / "c.avro")) as file:
+        header = Flaky(file.read(), -1)
+    read_header(header)
+    fails_at_reads(monkeypatch, "c.avro", -header.reads_left)
+    with pytest.raises(OSError, match="Input/output"):
+        Watching(three).call(claims=1)
+
+
+def test_a_directory_that_cannot_be_listed_forgets_nothing_and_holds_the_watermark(three, monkeypatch, caplog):
+    watching = Watching(three)
+    watching.call()
+    kept, mark = watching.restriction, watching.watermark
+    at(monkeypatch, NOW + 60_000)
+    (three.parent / "aside").mkdir()
+    three.rename(three.parent / "aside" / "files")
+    three.write_bytes(b"where the directory was is something that cannot be listed")
+    assert watching.call() == []
+    assert (watching.restriction, watching.watermark) == (kept, mark)
+    assert watching.rests[-1] == unbounded.REST_SECONDS
+    assert "cannot be listed, will be tried again: Not a directory" in caplog.text
+    three.unlink()
+    (three.parent / "aside" / "files").rename(three)
+    assert watching.call() == []
+    assert watching.restriction[0] == kept[0]
+    assert watching.watermark > mark
+
+
+def test_a_link_that_leads_nowhere_at_first_is_read_when_it_leads_somewhere(three, monkeypatch):
+    (three / "link.avro").symlink_to(three.parent / "elsewhere")
+    watching = Watching(three)
+    watching.call()
+    assert names_of(watching.reads) == names_of(Watching(three).call())
+    (three.parent / "elsewhere").write_bytes(avro_file(ROWS[:3]))
+    assert watching.call() == []  # its next attempt is not due
+    at(monkeypatch, NOW + watched.SHORTEST_RETRY_MS)
+    assert names_of(watching.call()) == ["link.avro"]
+    assert len(watching.restriction) == 4
+    (three.parent / "elsewhere").unlink()
+
+
+def test_patience_may_be_none():
+    state = watched.State(failing=(("b", 1, 2, 3),))
+    assert state.failed("a", 0, NOW, 0) is None
+    assert state.failed("a", 0, NOW, 500).failing == (("b", 1, 2, 3), ("a", 0, NOW, NOW + 500))
+    assert state.ended("b") == watched.State(done=("b",))

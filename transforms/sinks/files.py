@@ -11,7 +11,6 @@ import io
 import json
 import posixpath
 import re
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +29,8 @@ from apache_beam.typehints import Tuple
 
 from schemas.definitions import Definition
 from schemas.records import DeadLetter, Histogram, Key, Snapshot
+from transforms.atomic import atomically
+from transforms.matching import match_files
 
 Record = Snapshot | Histogram | DeadLetter
 
@@ -140,17 +141,8 @@ def _arrow_type(avro: Any) -> pa.DataType:
 
 def write_atomically(path: str, data: bytes) -> None:
     """A file that appears whole or not at all, in place of one that may be there."""
-    directory, name = FileSystems.split(path)
-    if not FileSystems.exists(directory):
-        try:
-            FileSystems.mkdirs(directory)
-        except OSError:  # another worker was faster
-            if not FileSystems.exists(directory):
-                raise
-    temporary = FileSystems.join(directory, f".{name}.{secrets.token_hex(8)}")
-    with FileSystems.create(temporary, mime_type="application/octet-stream") as file:
+    with atomically(path) as file:
         file.write(data)
-    FileSystems.rename([temporary], [path])
 
 
 RANK = re.compile(r"-g([0-9]+)-n([0-9]+)\.[a-z]+$")
@@ -168,8 +160,9 @@ def write_window(
     reports = max(record.reports for record in ordered)
     rank = ordered[0].pane.generation, reports
     stem = FileSystems.join(directory, *window_name(ordered[0].key).split("/"))
-    present = {path: found for path in _matching(f"{stem}-g*") if (found := _rank_of(path)) is not None}
-    if any(found > rank for found in present.values()):
+    found = match_files(f"{window_name(ordered[0].key)}-g*", directory).files
+    present = {file.path: its_rank for file in found if (its_rank := _rank_of(file.path)) is not None}
+    if max(present.values(), default=rank) > rank:
         return None
     path = f"{stem}-g{rank[0]}-n{rank[1]}.{kind}"
     write_atomically(path, FORMATS[kind](definition, ordered))
@@ -177,10 +170,6 @@ def write_window(
         with suppress(BeamIOError, FileNotFoundError):  # another writer may have removed it
             FileSystems.delete([other])
     return path
-
-
-def _matching(pattern: str) -> list[str]:
-    return [file.path for match in FileSystems.match([pattern]) for file in match.metadata_list]
 
 
 def _rank_of(path: str) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ from typing import Any, BinaryIO
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 
 from schemas.container import CODEC_ERRORS, SYNC_SIZE, Block, DamagedError, read_block, read_header, skip_to_sync
+from schemas.records import Reason
+from transforms.matching import as_text, open_file
 
 RUN_BYTES = 1 << 20
 """Blocks are handed on in runs of about so many compressed bytes: decoding has a price per run, whatever its length."""
@@ -41,32 +43,43 @@ class Damage:
     position: int
     detail: str
     received: int | None = None
+    reason: Reason = "undecodable"
 
 
-def ranges(path: str, size: int) -> Iterator[tuple[str, int, int]]:
-    """A file in ranges that workers read by themselves: path, first byte, and the byte behind the last.
+Range = tuple[bytes, int, int]
+"""The path of a file, which need not be text, the first byte of a range of it, and the byte behind the last."""
+
+
+def ranges(path: str, size: int) -> Iterator[Range]:
+    """A file in ranges that workers read by themselves.
 
     A compressed file is one range, of unknown length. An empty file is one range, too: it has no header, and a letter
     must say so.
     """
     if CompressionTypes.detect_compression_type(path) != CompressionTypes.UNCOMPRESSED:
-        yield path, 0, sys.maxsize
+        yield os.fsencode(path), 0, sys.maxsize
         return
     for start in range(0, max(size, 1), RANGE_BYTES):
-        yield path, start, max(1, min(start + RANGE_BYTES, size))
+        yield os.fsencode(path), start, max(1, min(start + RANGE_BYTES, size))
 
 
-def read_range(path: str, start: int, end: int) -> Iterator[Run | Damage]:
+def read_range(path: bytes, start: int, end: int) -> Iterator[Run | Damage]:
     """The blocks of a file that begin in a range. Blocks that were appended since it was listed are left alone."""
-    with FileSystems.open(path) as stream:
-        yield from read_file(path, stream, start, lambda position: position < end)
+    name = as_text(os.fsdecode(path))
+    try:
+        with open_file(os.fsdecode(path)) as stream:
+            yield from read_file(name, stream, start, lambda position: position < end)
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, name) from None
 
 
 def fingerprint(path: str) -> str | None:
     """A digest of a file's header and first block, which stay the same when the file is moved, copied, compressed or
     appended to; its random sync marker makes it one of a kind. None where there is no first block."""
     try:
-        with FileSystems.open(path) as stream:
+        with open_file(path) as stream:
             header = read_header(stream)
             block = read_block(stream, header.sync)
     except CODEC_ERRORS as error:
@@ -96,6 +109,7 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[R
 
     A block is claimed at the byte behind the sync marker before it, so that every block belongs to one range. Behind a
     damaged block reading goes on; where the compression of a whole file is damaged there is nothing to go on with.
+    Before a disk's error is raised, what was read is handed out: of the blocks claimed, all but the last.
     """
     try:
         header = read_header(stream)
@@ -116,10 +130,10 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[R
         try:
             block = read_block(stream, header.sync)
         except CODEC_ERRORS as error:
-            _only_damage(error)
             if blocks:
                 yield Run(name, header.schema, header.codec, tuple(blocks))
                 blocks = []
+            _only_damage(error)
             found, passed_over = _skip(stream, position, header.sync, error)
             yield Damage(name, position, f"{error}; {passed_over}")
             if not found:

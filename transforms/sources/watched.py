@@ -2,23 +2,30 @@
 
 The directory is one element. Files are taken by modification time and name, each name once; a file counts as received
 when it was last changed, or with the file before it, if that is later. Files must appear whole: written under a name
-that begins with a dot or underscore, which is passed over, and renamed.
+that begins with a dot or underscore, which is passed over, and renamed. Only regular files count.
+
+A file that cannot be read does not stop the others. It is tried again, after ever longer times, and becomes a letter
+when patience ends; what is known of it travels with the restriction, and so survives checkpoints.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import posixpath
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from hushgram.windows import written
+from transforms.matching import as_text, is_local, kind_of, match_files, open_file
 from transforms.sources.avro_files import Damage, Run, read_file
 from transforms.sources.poll import UNKNOWN
 from transforms.sources.unbounded import (
@@ -32,9 +39,70 @@ from transforms.sources.unbounded import (
     now,
 )
 
-Restriction = tuple[tuple[str, ...], str, int, int]
-"""The names of files done; the file begun, if any, and the byte from which the rest of it counts; the received time."""
+LOG = logging.getLogger(__name__)
+
+PATIENCE_MS = 600_000
+"""A file that cannot be read for this long becomes a letter."""
+SHORTEST_RETRY_MS, LONGEST_RETRY_MS = 2_000, 60_000
+
+Failing = tuple[str, int, int, int]
+"""A file that could not be read: its name, the byte from which the rest of it counts, the time of the first failure,
+and that of the next attempt."""
+Restriction = tuple[tuple[str, ...], str, int, int] | tuple[tuple[str, ...], str, int, int, tuple[Failing, ...]]
+"""The names of files done; the file begun, if any, and the byte from which the rest of it counts; the received time;
+and the files that fail, where there are any."""
 NOTHING: Restriction = ((), "", 0, UNKNOWN)
+
+
+@dataclass(frozen=True)
+class State:
+    """A restriction, with names for its parts."""
+
+    done: tuple[str, ...] = ()
+    begun: str = ""
+    start: int = 0
+    received: int = UNKNOWN
+    failing: tuple[Failing, ...] = ()
+
+    @property
+    def restriction(self) -> Restriction:
+        plain = self.done, self.begun, self.start, self.received
+        return (*plain, self.failing) if self.failing else plain
+
+    def gone(self, files: Mapping[str, Any]) -> list[tuple[str, int]]:
+        """Files begun or failing that are no longer there, and from which byte each was still to be read."""
+        known = [*([(self.begun, self.start)] if self.begun else []), *((name, at) for name, at, _, _ in self.failing)]
+        return [(name, at) for name, at in known if name not in files]
+
+    def waiting(self, files: Mapping[str, Any], asked: int) -> dict[str, int]:
+        """Files to read now, and from which byte on: the one begun first, the others in the order of the listing."""
+        passed = {*self.done, *(name for name, _, _, retry in self.failing if retry > asked)}
+        starts = {name: at for name, at, _, _ in self.failing} | {self.begun: self.start}
+        names = sorted((name for name in files if name not in passed), key=lambda name: name != self.begun)
+        return {name: starts.get(name, 0) for name in names}
+
+    def at_rest(self) -> State:
+        """With no file begun."""
+        return replace(self, begun="", start=0)
+
+    def without(self, name: str) -> State:
+        """With a file no longer failing, nor begun."""
+        left = tuple(entry for entry in self.failing if entry[0] != name)
+        return replace(self.at_rest() if self.begun == name else self, failing=left)
+
+    def ended(self, name: str) -> State:
+        """With a file done, read or given up."""
+        rest = self.without(name).at_rest()
+        return replace(rest, done=(*rest.done, name))
+
+    def failed(self, name: str, start: int, at: int, patience_ms: int) -> State | None:
+        """With a file to be tried again, after as long as it has failed so far; None when patience has ended."""
+        since = next((first for failing, _, first, _ in self.failing if failing == name), at)
+        if at - since >= patience_ms:
+            return None
+        wait = min(max(SHORTEST_RETRY_MS, at - since), LONGEST_RETRY_MS, since + patience_ms - at)
+        rest = self.without(name).at_rest()
+        return replace(rest, failing=(*rest.failing, (name, start, since, at + wait)))
 
 
 class Tracker(NeverDone):
@@ -63,23 +131,56 @@ class Directory(NeverSplit):
 def arrived(directory: str) -> dict[str, tuple[int, str]]:
     """The files of a directory in the order in which they are taken: by name, the time of the last change and the path.
 
-    A path may hold bytes that are no text; a name is text, fit for a letter and for a checkpoint.
+    A path may hold bytes that are no text; a name is text, fit for a letter and for a checkpoint. What cannot be looked
+    at is listed, too, with no time: it may be a file.
     """
-    [match] = FileSystems.match([FileSystems.join(directory, "*")])
-    found = [
+    return listing(directory)[0]
+
+
+def listing(directory: str) -> tuple[dict[str, tuple[int, str]], dict[str, str]]:
+    """The files of a directory, and what else is in it, with the reason why it is passed over."""
+    found, passed_over = _local(directory) if is_local(directory) else (_remote(directory), {})
+    return {as_text(path): (changed, path) for changed, path in sorted(found)}, passed_over
+
+
+def _local(directory: str) -> tuple[list[tuple[int, str]], dict[str, str]]:
+    found, passed_over = [], {}
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        names = []  # it may come
+    for name in names:
+        path = os.path.join(directory, name)
+        if name[0] in "._":
+            continue
+        try:
+            entry = os.stat(path)
+        except OSError:
+            if os.path.lexists(path):  # else it was taken away meanwhile
+                found.append((UNKNOWN, path))
+            continue
+        if stat.S_ISREG(entry.st_mode):
+            found.append((entry.st_mtime_ns // 1_000_000, path))
+        elif not stat.S_ISDIR(entry.st_mode):
+            passed_over[as_text(path)] = kind_of(entry)
+    return found, passed_over
+
+
+def _remote(directory: str) -> list[tuple[int, str]]:
+    return [
         (int(1000 * (file.last_updated_in_seconds or 0)), file.path)
-        for file in match.metadata_list
+        for file in match_files("*", directory).files
         if posixpath.basename(file.path)[:1] not in ("", ".", "_")
     ]
-    return {path.encode(errors="backslashreplace").decode(): (changed, path) for changed, path in sorted(found)}
 
 
 @beam.DoFn.unbounded_per_element()
 class WatchDirectory(beam.DoFn):
     """Runs of blocks of every file that arrives, for ever; `max_delay` in milliseconds."""
 
-    def __init__(self, max_delay: int) -> None:
-        self.max_delay = max_delay
+    def __init__(self, max_delay: int, patience_ms: int = PATIENCE_MS) -> None:
+        self.max_delay, self.patience_ms = max_delay, patience_ms
+        self.logged: set[str] = set()
 
     def process(
         self,
@@ -88,35 +189,72 @@ class WatchDirectory(beam.DoFn):
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(Watermarks()),
     ) -> Iterator[Any]:
         asked = now()
-        done, begun, start, received = tracker.current_restriction()
-        files = arrived(element)
-        done = tuple(name for name in done if name in files)  # what is gone need not be remembered
-        if begun and begun not in files:
-            if not tracker.try_claim((done, "", 0, received)):
+        state = State(*tracker.current_restriction())
+        try:
+            files = self._listed(element)
+        except OSError as error:
+            # Nothing is known of its files: none is forgotten, and the clock is not followed.
+            self._log_once(f"{element!r}: cannot be listed, will be tried again: {error.strerror or error}")
+            tracker.defer_remainder(Duration(REST_SECONDS))
+            return
+        state = replace(state, done=tuple(name for name in state.done if name in files))  # no need to remember the rest
+        for name, start in state.gone(files):
+            state = state.without(name)
+            if not tracker.try_claim(state.restriction):
                 return
-            yield _at(received, Damage(begun, start, "the file was gone before it was read to its end", received))
-        known = set(done)
-        waiting = sorted((name for name in files if name not in known), key=lambda name: name != begun)
+            yield _letter(name, start, "the file was gone before it was read to its end", state.received)
         caught_up, claims = True, Claims(tracker)
-        for name in waiting:
+        for name, start in state.waiting(files, asked).items():
             changed, path = files[name]
-            received = max(received, min(changed, asked))
-            claims.of(done, name, received)
-            with FileSystems.open(path) as stream:
-                for read in read_file(name, stream, start if name == begun else 0, claims.block):
-                    yield _at(received, replace(read, received=received))
-            if not claims.refused:
-                done = (*done, name)
-                claims.refused = not tracker.try_claim((done, "", 0, received))
+            state = replace(state, received=max(state.received, min(changed, asked)))
+            claims.of(state.without(name), name, start)
+            try:
+                with open_file(path) as stream:
+                    for read in read_file(name, stream, start, claims.block):
+                        yield _at(state.received, replace(read, received=state.received))
+            except OSError as error:
+                state, letter = self._failed(state, name, claims.position, error)
+                claims.refused = not tracker.try_claim(state.restriction)
+                if claims.refused and claims.promised:
+                    raise  # a block that the engine counts as read: it must take the call back
+                if letter is not None and not claims.refused:
+                    yield letter
+            else:
+                if not claims.refused:
+                    state = state.ended(name)
+                    claims.refused = not tracker.try_claim(state.restriction)
             if claims.refused or claims.time_is_up():
                 caught_up = False
                 break
         if caught_up:
-            received = max(received, asked - CLOCK_MARGIN)
-            if not tracker.try_claim((done, "", 0, received)):
+            state = replace(state.at_rest(), received=max(state.received, asked - CLOCK_MARGIN))
+            if not tracker.try_claim(state.restriction):
                 return
-        advance(watermark, received, self.max_delay)
+        advance(watermark, State(*tracker.current_restriction()).received, self.max_delay)
         tracker.defer_remainder(Duration(REST_SECONDS if caught_up else 0))
+
+    def _listed(self, directory: str) -> dict[str, tuple[int, str]]:
+        files, passed_over = listing(directory)
+        for name, kind in passed_over.items():
+            self._log_once(f"{name!r}: passed over: {kind}, allowed: regular files")
+        return files
+
+    def _failed(self, state: State, name: str, start: int, error: OSError) -> tuple[State, Any]:
+        """What is left when a file could not be read: another attempt, or a letter."""
+        why = error.strerror or str(error)
+        again = state.failed(name, start, now(), self.patience_ms)
+        if again is not None:
+            self._log_once(f"{name!r}: cannot be read, will be tried again for {written(self.patience_ms)}: {why}")
+            return again, None
+        detail = f"could not be read for {written(self.patience_ms)}: {why}"
+        LOG.warning("%r: given up: %s", name, detail)
+        return state.ended(name), _letter(name, start, detail, state.received)
+
+    def _log_once(self, line: str) -> None:
+        """A directory is looked at every few seconds."""
+        if line not in self.logged:
+            self.logged.add(line)
+            LOG.warning("%s", line)
 
 
 class Claims:
@@ -129,19 +267,29 @@ class Claims:
     def time_is_up(self) -> bool:
         return time.monotonic() >= self.deadline
 
-    def of(self, done: tuple[str, ...], name: str, received: int) -> None:
-        self.done, self.name, self.received, self.refused = done, name, received, False
+    def of(self, state: State, name: str, start: int) -> None:
+        """Claims are of this file now, which is to be read from `start` on."""
+        self.state, self.name, self.position = state, name, start
+        self.refused = self.promised = False
 
     def block(self, position: int) -> bool:
         # Behind the block at a position comes whatever begins behind that position.
-        rest = self.done, self.name, position + 1, self.received
-        self.refused = (self.granted > 0 and self.time_is_up()) or not self.tracker.try_claim(rest)
+        rest = replace(self.state, begun=self.name, start=position + 1)
+        self.refused = (self.granted > 0 and self.time_is_up()) or not self.tracker.try_claim(rest.restriction)
         self.granted += not self.refused
+        if not self.refused:
+            self.position, self.promised = position, True
         return not self.refused
 
 
 def _at(received: int, read: Run | Damage) -> Any:
     return TimestampedValue(read, Timestamp(micros=1000 * received))
+
+
+def _letter(name: str, start: int, detail: str, received: int) -> Any:
+    """Of a file of which nothing was read before anything else was received, the letter is of 1970."""
+    received = max(0, received)
+    return _at(received, Damage(name, start, detail, received, "unreadable"))
 
 
 @dataclass
@@ -150,11 +298,12 @@ class WatchReports(beam.PTransform[Any, Any]):
 
     directory: str
     max_delay: int
+    patience_ms: int = PATIENCE_MS
 
     def expand(self, pipeline: Any) -> PCollection[Any]:
         return (
             pipeline
             | "Directory" >> beam.Create([self.directory])
             | "Spread" >> beam.Reshuffle()
-            | "Watch" >> beam.ParDo(WatchDirectory(self.max_delay))
+            | "Watch" >> beam.ParDo(WatchDirectory(self.max_delay, self.patience_ms))
         )

@@ -1,0 +1,45 @@
+"""Files that a command is to read: what is there is told before any work begins, and what is passed over is named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from apache_beam.io.filesystem import FileMetadata
+
+from pipelines.console import UsageError, complain
+from pipelines.words import shown
+from transforms.matching import Matched, as_text, match_files
+
+NAMED = 5
+"""Of what is passed over at most this many names are told; of the rest, how many."""
+
+
+def matching_files(patterns: Sequence[str]) -> dict[str, int]:
+    """The files that the patterns of `--input` find, each once, and their sizes; a pattern that finds none is refused."""
+    found = [file for pattern in patterns for file in _matching(pattern)]
+    return {file.path if "://" in file.path else os.path.abspath(file.path): file.size_in_bytes for file in found}
+
+
+def _matching(pattern: str) -> tuple[FileMetadata, ...]:
+    try:
+        found = match_files(pattern)
+    except Exception as error:  # each file system has errors of its own
+        raise UsageError(f"--input {pattern}: cannot be read: {error}") from None
+    if not found.files and not found.passed_over:
+        raise UsageError(f"--input {pattern}: no such file (quote patterns, so that the shell leaves them alone)")
+    if not found.files:
+        path, reason = shown(as_text(found.passed_over[0].path)), found.passed_over[0].reason
+        if reason.startswith("a directory"):
+            raise UsageError(f"--input {pattern}: {path} is a directory; name its files, such as '{path}/*.avro'")
+        raise UsageError(f"--input {pattern}: nothing to read; {path}: {reason}")
+    tell_passed_over(found)
+    return found.files
+
+
+def tell_passed_over(found: Matched) -> None:
+    """A line for each name that was found and is not read, so that nothing is left out silently."""
+    for passed_over in found.passed_over[:NAMED]:
+        complain(shown(str(passed_over)))
+    if len(found.passed_over) > NAMED:
+        complain(f"passed over: {len(found.passed_over) - NAMED:,} more that are no regular files or cannot be read")

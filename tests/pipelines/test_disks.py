@@ -1,0 +1,162 @@
+"""Disks that are full, and places that cannot be written: one line, nothing half-written, nothing hidden left."""
+
+import os
+
+import pytest
+from small_disk import SIZE, on_a_small_disk
+
+from pipelines import command
+from pipelines.console import UsageError
+from pipelines.outputs import RESULTS, check_directory, check_file, disk_error
+from transforms.atomic import atomically
+
+YAML = """
+collections:
+  commute:
+    domain: {low: 0, high: 180, unit: minutes}
+    buckets: 512
+    epsilon: 1.0
+    windows: {size: 1h}
+"""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """Collections, reports and results of them."""
+    base = tmp_path_factory.mktemp("disks")
+    (base / "collections.yaml").write_text(YAML)
+    collections = ["--collections", str(base / "collections.yaml")]
+    made = ["simulate", *collections, "--reports", "500", "--hours", "6", "--output", str(base / "reports")]
+    assert command.main(made) == 0
+    counted = [
+        "aggregate",
+        *collections,
+        "--input",
+        str(base / "reports" / "*.avro"),
+        "--output",
+        str(base / "results"),
+    ]
+    assert command.main(counted) == 0
+    return base
+
+
+def commands(base, output):
+    """Everything that writes, each as it would be given, and the option that says where to."""
+    collections = ["--collections", str(base / "collections.yaml")]
+    return {
+        "aggregate": ["aggregate", *collections, "--input", f"{base}/reports/*.avro", "--output", f"{output}/results"],
+        "simulate": ["simulate", *collections, "--reports", "20000", "--output", f"{output}/reports"],
+        "packed": ["simulate", *collections, "--packed", "--reports", "90000", "--output", f"{output}/reports"],
+        "rollup": ["rollup", *collections, "--input", f"{base}/results", "--output", f"{output}/merged"],
+        "view": ["view", f"{base}/results", "--output", f"{output}/page.html"],
+        "plan": ["plan", *collections, "--reports", "100", "--runs", "2", "--plot", f"{output}/plan.png"],
+    }
+
+
+def test_on_a_full_disk_a_command_ends_with_one_line_and_leaves_nothing_half_written(base, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    given = commands(base, disk)
+    fits = ["simulate", *given["simulate"][1:3], "--reports", "9", "--output", f"{disk}/reports"]
+    *failed, last = on_a_small_disk(tmp_path, disk, [*given.values(), fits])
+    assert last.code == 0, last
+    for name, ended in zip(given, failed, strict=True):
+        said = [line for line in ended.errors.splitlines() if not line.startswith("running, ")]
+        assert ended.code == 2, (name, ended)
+        assert len(said) == 1, (name, ended.errors)
+        assert said[0].startswith("hushgram: "), said
+        assert f"{disk}/" in said[0], said
+        assert said[0].count("No space left on device") == 1, said
+        assert not [path for path in ended.left if os.path.basename(path).startswith(".")], (name, ended.left)
+        assert sum(ended.left.values()) <= SIZE
+        if name in ("simulate", "packed", "view", "plan"):
+            assert not ended.left, (name, ended.left)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [("file", "Not a directory"), ("circle", "Too many levels of symbolic links"), ("full", "No space left on device")],
+)
+def test_where_nothing_can_be_written_is_told_before_any_work(base, tmp_path, capsys, monkeypatch, kind, reason):
+    """A file where a directory should be, and a link in a circle, stop everybody; so does a full disk."""
+    place = tmp_path / "place"
+    if kind == "file":
+        place.write_text("no directory")
+    elif kind == "circle":
+        place.symlink_to("place")
+    else:
+        place.mkdir()
+        monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: open("/dev/full", "wb"))  # noqa: SIM115
+    given = commands(base, place)
+    given["stream"] = ["stream", *given["aggregate"][1:3], "--watch", str(base), "--output", f"{place}/results"]
+    if kind != "full":
+        del given["plan"]  # which wants a folder that is there
+    for name, arguments in given.items():
+        assert command.main(arguments) == 2, name
+        said = capsys.readouterr()
+        option = "--plot" if name == "plan" else "--output"
+        assert said.err.startswith(f"hushgram: {option} {place}/"), (name, said)
+        assert said.err.endswith(f": cannot be written: {place}: {reason}\n"), (name, said)
+        assert said.err.count("\n") == 1
+        assert said.out == ""
+    assert os.listdir(tmp_path) == ["place"]
+
+
+def test_a_folder_of_the_results_that_cannot_be_written_is_told_before_any_work(base, tmp_path, capsys):
+    for folder in RESULTS:
+        results = tmp_path / folder
+        results.mkdir()
+        (results / folder).symlink_to(folder)
+        given = commands(base, tmp_path)["aggregate"]
+        assert command.main([*given[:-1], str(results)]) == 2
+        assert f"--output {results}: cannot be written: {results / folder}: Too many levels" in capsys.readouterr().err
+        assert os.listdir(results) == [folder]
+
+
+def test_what_can_be_written_is_left_as_it_is(tmp_path):
+    check_directory("--output", str(tmp_path / "not" / "there" / "yet"), RESULTS)
+    check_directory("--output", "gs://bucket/results", RESULTS)
+    check_file("--plot", str(tmp_path / "plan.png"))
+    check_file("--output", "gs://bucket/page.html")
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(UsageError, match=f"--plot {tmp_path}: cannot be written: Is a directory"):
+        check_file("--plot", str(tmp_path))
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_file_that_is_not_finished_leaves_what_was_there(tmp_path, error):
+    path = tmp_path / "deep" / "file"
+
+    def interrupted(text):
+        with atomically(str(path)) as file:
+            file.write(text)
+            raise error
+
+    with pytest.raises(error):
+        interrupted(b"never")
+    assert os.listdir(path.parent) == []
+    with atomically(str(path)) as file:
+        file.write(b"whole")
+    with pytest.raises(error):
+        interrupted(b"half")
+    assert (os.listdir(path.parent), path.read_bytes()) == (["file"], b"whole")
+
+
+def test_errors_of_atomic_files_name_the_file_itself(tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "something").touch()
+    with pytest.raises(OSError, match=r"Is a directory: '.*/taken'"), atomically(str(tmp_path / "taken")) as file:
+        file.write(b"x")
+    long = str(tmp_path / ("ü" * 127))  # as long as a name may be
+    with atomically(long) as file:
+        file.write(b"x")
+    assert sorted(os.listdir(tmp_path)) == sorted(["taken", "ü" * 127])
+
+
+def test_the_disk_error_behind_an_error():
+    assert disk_error(ValueError("a fault of ours")) is None
+    assert disk_error(OSError("without a number")) is None
+    outer = RuntimeError("outer")
+    outer.__cause__ = PermissionError(13, "Permission denied", "/reports/a.avro")
+    assert disk_error(outer) == "/reports/a.avro: Permission denied"
+    assert disk_error(RuntimeError("x\nOSError: [Errno 5] Input/output error\n")) == "Input/output error"
