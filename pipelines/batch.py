@@ -164,13 +164,14 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
     if only_translated(options):
         return _translate(job, options)
     for _ in range(ATTEMPTS):
-        attempt = plan_run(job)
-        pipeline = beam.Pipeline(options=options)
-        build(pipeline, job, attempt)
-        with disk_errors_in_one_line(), Progress():
-            result = pipeline.run()
-            result.wait_until_finish()
-        refusal = outcome(attempt)
+        with disk_errors_in_one_line():
+            attempt = plan_run(job)
+            pipeline = beam.Pipeline(options=options)
+            build(pipeline, job, attempt)
+            with Progress():
+                result = pipeline.run()
+                result.wait_until_finish()
+            refusal = outcome(attempt)
         if refusal is None or not refusal.passing:
             break
         complain(f"{refusal.detail}; counting again")

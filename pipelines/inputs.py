@@ -16,7 +16,7 @@ NAMED = 5
 
 
 def matching_files(patterns: Sequence[str]) -> dict[str, int]:
-    """The files that the patterns of `--input` find, each once, and their sizes; a pattern that finds none is refused."""
+    """The files that the patterns of `--input` find, each once, and their sizes; a pattern must find something."""
     found = [file for pattern in patterns for file in _matching(pattern)]
     return {file.path if "://" in file.path else os.path.abspath(file.path): file.size_in_bytes for file in found}
 

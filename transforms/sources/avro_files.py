@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -65,21 +66,27 @@ def ranges(path: str, size: int) -> Iterator[Range]:
 
 def read_range(path: bytes, start: int, end: int) -> Iterator[Run | Damage]:
     """The blocks of a file that begin in a range. Blocks that were appended since it was listed are left alone."""
-    name = as_text(os.fsdecode(path))
+    with _opened(os.fsdecode(path)) as stream:
+        yield from read_file(as_text(os.fsdecode(path)), stream, start, lambda position: position < end)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """A file to read; an error of its disk names the file."""
     try:
-        with open_file(os.fsdecode(path)) as stream:
-            yield from read_file(name, stream, start, lambda position: position < end)
+        with open_file(path) as stream:
+            yield stream
     except OSError as error:
         if error.errno is None or error.filename is not None:
             raise
-        raise OSError(error.errno, error.strerror, name) from None
+        raise OSError(error.errno, error.strerror, as_text(path)) from None
 
 
 def fingerprint(path: str) -> str | None:
     """A digest of a file's header and first block, which stay the same when the file is moved, copied, compressed or
     appended to; its random sync marker makes it one of a kind. None where there is no first block."""
     try:
-        with open_file(path) as stream:
+        with _opened(path) as stream:
             header = read_header(stream)
             block = read_block(stream, header.sync)
     except CODEC_ERRORS as error:
