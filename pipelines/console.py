@@ -49,6 +49,21 @@ def offsets_in(topic: str, properties: Mapping[str, str], properties_file: str |
         raise UsageError("--kafka: confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
 
 
+def start_in(
+    topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool
+) -> tuple[str, dict[int, int]]:
+    """The id of a topic, and where its partitions begin or end, or the line that says what is wrong with Kafka."""
+    from transforms.kafka_client import KafkaError, topic_id
+
+    offsets_in(topic, properties, properties_file, latest)  # which explains best what is wrong
+    try:
+        found = topic_id(topic, properties, properties_file)
+    except KafkaError as error:
+        raise UsageError(f"--kafka: {error}") from None
+    # After the id: were the topic created again in between, the source would find another id than this one.
+    return found, offsets_in(topic, properties, properties_file, latest)
+
+
 def parse_time(option: str, text: str) -> int:
     """Milliseconds since 1970 from a time such as 2026-01-01T00:00Z; without a zone it is UTC."""
     try:

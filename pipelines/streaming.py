@@ -17,7 +17,7 @@ import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import sinks
-from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
+from pipelines.console import UsageError, check_generation, collections_in, say, start_in
 from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
 from pipelines.names import NamedIds
 from transforms.aggregate import AggregateReports
@@ -106,8 +106,9 @@ def _source(
     if not options.topic:
         raise UsageError("--topic: missing; --kafka needs it")
     assert kafka is not None
-    offsets = offsets_in(options.topic, kafka.properties, kafka.file, latest=options.first == "latest")
-    source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, engine.partitions_together)
+    topic_id, offsets = start_in(options.topic, kafka.properties, kafka.file, latest=options.first == "latest")
+    together = engine.partitions_together
+    source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, together, topic_id)
     return source, f"{options.topic} at {options.kafka}, {len(offsets)} partitions"
 
 
