@@ -65,7 +65,9 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
     temp_location = PipelineOptions(list(for_beam)).view_as(GoogleCloudOptions).temp_location
     here = not any(option.startswith("--runner") for option in for_beam)
-    others = sinks.sinks_of(options.sink, sinks.Run(streaming=False, here=here, temp_location=temp_location))
+    patience = sinks.patience_in(options)
+    context = sinks.Run(streaming=False, here=here, temp_location=temp_location, patience_seconds=patience)
+    others = sinks.sinks_of(options.sink, context)
     inputs = tuple(options.input)
     return Job(plan, inputs, options.output, options.format, as_of, options.generation, options.fanout, others)
 

@@ -12,7 +12,7 @@ from hushgram import Collection, CollectionError
 from hushgram.windows import parse_duration
 from pipelines.console import UsageError, check_generation, collections_in, say
 from pipelines.results import read_results
-from pipelines.sinks import closing_line, writable_at_once
+from pipelines.sinks import add_patience, closing_line, patience_in, writable_at_once
 from schemas.definitions import HISTOGRAM, SNAPSHOT, Definition
 from schemas.records import Histogram, Key, Pane, Snapshot
 from transforms.estimate import SHARES, histogram, snapshots
@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", required=True, metavar="DIR")
     parser.add_argument("--sink", action="append", default=[], metavar="URL", help="a PostgreSQL database, too")
+    add_patience(parser)
     parser.add_argument("--estimator", help="another one than the collection's")
     parser.add_argument("--quantiles", metavar="LIST", help="such as 0.5,0.9,0.99 (default: 0.05, 0.1 … 0.95)")
     parser.add_argument("--format", choices=FORMATS, default="avro")
@@ -52,7 +53,7 @@ def execute(options: argparse.Namespace) -> int:
     except CollectionError as error:
         raise UsageError(str(error)) from None
     shares = _shares(options.quantiles) if options.quantiles else SHARES
-    databases = writable_at_once(options.sink)
+    databases = writable_at_once(options.sink, patience_in(options))
     kept = read_results(options.input, "histograms", Histogram.from_avro)
     unknown = {part.key.collection for part in kept} - set(collections)
     if unknown:

@@ -75,8 +75,10 @@ def job_of(options: argparse.Namespace, engine: Engine) -> Job:
             if getattr(options, name):
                 raise UsageError(f"--{name.replace('_', '-')}: only with --kafka")
     kafka = _kafka(options) if options.kafka else None
+    patience = sinks.patience_in(options)
     source, named = _source(options, plan, engine, kafka)
-    others = sinks.sinks_of(options.sink, sinks.Run(streaming=True, here=not engine.outlives_command, kafka=kafka))
+    here = not engine.outlives_command
+    others = sinks.sinks_of(options.sink, sinks.Run(streaming=True, here=here, kafka=kafka, patience_seconds=patience))
     return Job(plan, source, named, _absolute(options.output), options.format, options.generation, others)
 
 

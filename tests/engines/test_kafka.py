@@ -8,7 +8,7 @@ from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from streams import Topic, read_topic
+from streams import Topic, read_topic, recreate
 
 from deploy.local import Broker
 from deploy.local.processes import HOST, eventually, free_port
@@ -171,13 +171,6 @@ def admin(broker):
     return AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
 
 
-def recreate(broker, admin, topic, partitions=4):
-    """Deletes a topic and creates it again; messages go into it in turn."""
-    admin.delete_topics([topic.name])[topic.name].result(30)
-    eventually("the end of the topic", lambda: not broker.has_topic(topic.name), 30)
-    return Topic(broker, topic.name, partitions)
-
-
 def test_a_topic_that_ends_in_a_transaction_is_read_to_its_end(broker, topic, reader):
     """The mark at the end is never handed out; waited for, it would hold the watermark for ever."""
     with transaction(broker, topic) as client:
@@ -219,10 +212,10 @@ def transaction(broker, topic, commit=True):
 
 @pytest.mark.parametrize("resumed", [False, True], ids=["running", "resumed"])
 @pytest.mark.parametrize("partitions", [4, 6])
-def test_a_topic_that_is_created_again_is_read_whole(broker, admin, topic, reader, resumed, partitions):
+def test_a_topic_that_is_created_again_is_read_whole(broker, topic, reader, resumed, partitions):
     topic.send([b"old"] * 200)
     reader.until(200)
-    again = recreate(broker, admin, topic, partitions)
+    again = recreate(broker, topic, partitions)
     if resumed:
         reader.resume()
     again.send([b"new %d" % number for number in range(500)])

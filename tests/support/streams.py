@@ -171,3 +171,15 @@ class Topic:
             self.producer.produce(self.name, message, partition=self.sent % self.partitions)
             self.sent += 1
         assert self.producer.flush(60) == 0
+
+
+def recreate(broker: Any, topic: Topic, partitions: int = 4) -> Topic:
+    """The topic, deleted and created again."""
+    from confluent_kafka.admin import AdminClient
+
+    from deploy.local.processes import eventually
+
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    admin.delete_topics([topic.name])[topic.name].result(30)
+    eventually("the end of the topic", lambda: not broker.has_topic(topic.name), 30)
+    return Topic(broker, topic.name, partitions)
