@@ -17,7 +17,7 @@ import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import sinks
-from pipelines.console import UsageError, check_generation, collections_in, say, start_in
+from pipelines.console import UsageError, cause_in, check_generation, collections_in, say, start_in
 from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
 from pipelines.names import NamedIds
 from transforms.aggregate import AggregateReports
@@ -170,7 +170,7 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
             say("stopped")
         return 0
     except RuntimeError as error:
-        raise UsageError(f"the job ended: {error}") from None
+        raise UsageError(f"the job ended: {cause_in(str(error))}") from None
     say(f"the job ended: {state}")
     return 0
 

@@ -21,12 +21,9 @@ SETTLED = {
 }
 OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION")
 """What a consumer is told whose position the broker does not have: deleted, or lost."""
-GIVE_UP = (
-    "UNKNOWN_TOPIC_OR_PART",
-    "_UNKNOWN_PARTITION",
-    "_AUTHENTICATION",
-    "TOPIC_AUTHORIZATION_FAILED",
-)
+ABSENT = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+"""What is said of a topic that is not there, as while it is deleted and created again."""
+DENIED = ("_AUTHENTICATION", "TOPIC_AUTHORIZATION_FAILED")
 """Errors that waiting does not mend. All others are for patience: a broker that is down comes back."""
 NO_LEADER_YET = ("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION")
 """What a broker says of a topic that was made a moment ago."""

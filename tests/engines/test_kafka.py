@@ -1,6 +1,7 @@
 """Kafka as it is: what a person sees when it is not as they thought, and what becomes of topics that change."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -9,12 +10,15 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from streams import Topic, read_topic, recreate
+from tables import snapshot
 
 from deploy.local import Broker
 from deploy.local.processes import HOST, eventually, free_port
 from pipelines import command
-from schemas.messages import decode_reports
-from transforms.kafka_client import first_offsets, topic_id
+from schemas.messages import decode_message, decode_reports
+from schemas.records import Snapshot
+from transforms.kafka_client import KafkaError, first_offsets, topic_id
+from transforms.sinks.kafka import WriteToTopic
 from transforms.sources.kafka import ReadKafka, ReadPolls
 from transforms.sources.kafka_positions import Partitions, TopicError, Tracker
 from transforms.sources.poll import Gap
@@ -281,3 +285,33 @@ def test_a_broker_that_comes_back_with_less_ends_the_stream(folder, resumed):
         assert "lost messages that were read" in reader.until_it_ends()
         assert len(reader.values()) == 100
         reader.source.teardown()
+
+
+def test_the_sink_waits_for_brokers_that_are_away(broker, topic, monkeypatch, caplog):
+    monkeypatch.setattr("transforms.sinks.kafka.QUIET_SECONDS", 0.5)
+    sink = WriteToTopic(f"kafka:{topic.name}", topic.name, {"bootstrap.servers": broker.address}, None)
+    sink.setup()
+    sink.start_bundle()
+    broker.kill()
+    for index in range(5):
+        sink.process((snapshot(index=index), None))
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(sink.finish_bundle)
+        eventually("the line", lambda: "waiting, for at most 10m: 5 snapshots" in caplog.text, 30)
+        broker.start()
+        written.result(120)
+    assert "back after" in caplog.text
+    found = [
+        Snapshot.from_avro(decode_message(message.value())[1]) for message in read_topic(broker.address, topic.name)
+    ]
+    assert [one.pane.index for one in found] == [0, 1, 2, 3, 4]
+
+
+def test_the_sink_gives_up_when_its_patience_is_over(topic):
+    nobody = {"bootstrap.servers": f"{HOST}:{free_port()}"}
+    sink = WriteToTopic(f"kafka:{topic.name}", topic.name, nobody, None, patience_seconds=1)
+    sink.setup()
+    sink.start_bundle()
+    sink.process((snapshot(), None))
+    with pytest.raises(KafkaError, match="1 snapshots not taken .* timed out"):
+        sink.finish_bundle()

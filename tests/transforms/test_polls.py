@@ -255,7 +255,7 @@ def message(partition, offset, stamp, value=b"x", error=None, epoch=None):
 
 
 def error_of(name, fatal=False):
-    return SimpleNamespace(name=lambda: name, fatal=lambda: fatal)
+    return SimpleNamespace(name=lambda: name, fatal=lambda: fatal, str=lambda: f"in words, {name}")
 
 
 def positions(topic_id="a", **partitions):
@@ -263,9 +263,7 @@ def positions(topic_id="a", **partitions):
 
 
 def read(taken, at):
-    by_partition, ends, missing = kafka.sorted_out("t", taken)
-    assert not missing
-    return list(kafka.received("t", by_partition, ends, at))
+    return list(kafka.received("t", kafka.sorted_out("t", taken), at))
 
 
 def test_partitions_keep_their_own_times_and_offsets(monkeypatch):
@@ -308,7 +306,18 @@ def test_errors_that_waiting_mends_are_passed_over_and_others_end_the_call():
         with pytest.raises(RuntimeError, match=r"t\[0\]"):
             kafka.sorted_out("t", [message(0, 0, 0, error=error)])
     gone = [message(0, 1, 5), message(1, 0, 0, error=error_of("_AUTO_OFFSET_RESET"))]
-    assert kafka.sorted_out("t", gone)[2] == [1]
+    assert kafka.sorted_out("t", gone).missing == [1]
+    assert kafka.sorted_out("t", passing).troubles == {(0, "_ALL_BROKERS_DOWN"): "in words, _ALL_BROKERS_DOWN"}
+    away = [message(1, 0, 0, error=error_of("UNKNOWN_TOPIC_OR_PART"))]
+    assert list(kafka.sorted_out("t", away).troubles) == [(1, "UNKNOWN_TOPIC_OR_PART")]
+
+
+def test_a_trouble_that_goes_on_is_told_once_a_minute(caplog):
+    source = kafka.ReadPolls({}, None, 0)
+    source.setup()
+    for _ in range(100):
+        source._tell("t", {(0, "_TRANSPORT"): "refused", (1, "_TRANSPORT"): "refused"})
+    assert len(caplog.records) == 2
 
 
 def test_a_tracker_hands_on_what_was_claimed_and_no_more():

@@ -22,7 +22,7 @@ from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from transforms.kafka_client import GIVE_UP, OUT_OF_RANGE, TopicState, admin, consumer, describe
+from transforms.kafka_client import ABSENT, DENIED, OUT_OF_RANGE, TopicState, admin, consumer, describe
 from transforms.sources.kafka_positions import (
     NO_EPOCH,
     Element,
@@ -44,6 +44,8 @@ POLL_BYTES = 1 << 21
 """A poll takes about so many bytes at most: its number of messages follows from the size of those before. Of larger
 polls of packed reports the columns leave the processor's cache, and take longer."""
 COMMIT_SECONDS = 5.0
+TROUBLE_SECONDS = 60.0
+"""The same trouble is told so often at most."""
 ABSENT_SECONDS = 30.0
 """A topic that is deleted and created again is absent for a moment; one that stays away ends the call."""
 
@@ -68,6 +70,7 @@ class ReadPolls(beam.DoFn):
         self.committed: dict[Any, float] = {}
         self.admin: Any = None
         self.silent: set[str] = set()
+        self.told: dict[Any, float] = {}
         self.absent_since: dict[str, float] = {}
 
     def teardown(self) -> None:
@@ -88,23 +91,25 @@ class ReadPolls(beam.DoFn):
             limit, deadline, caught_up = 1000, time.monotonic() + CALL_SECONDS, False
             while not caught_up and time.monotonic() < deadline:
                 messages = client.consume(limit, POLL_SECONDS)
-                state = self._described(topic)
-                if state is None:  # what came cannot be told from messages of another topic: it will be read again
+                taken = sorted_out(topic, messages)
+                self._tell(topic, taken.troubles)
+                moved = self._moved(client, topic, share, positions, taken.missing)
+                if moved is None:
                     tracker.defer_remainder(Duration(REST_SECONDS))
+                    if not taken.by_partition and not taken.ends and not taken.missing:
+                        self._keep(topic, client, positions)
+                        client = None
                     return
-                now_at, gaps = adapted(topic, share, positions, state)
-                if now_at == positions:
-                    by_partition, ends, missing = sorted_out(topic, messages)
-                    now_at, gaps = self._beyond(client, topic, positions, missing)
+                now_at, gaps = moved
                 if now_at != positions:
-                    # Not where the client stands; what it brought beside is read again.
+                    # The client stands elsewhere; what it has brought is read again.
                     if tracker.try_claim(now_at.restriction()):
                         for gap in gaps:
                             LOG.warning("%s, offset %d: %s", gap.source, gap.position, gap.detail)
                             yield TimestampedValue(gap, Timestamp(micros=1000 * gap.received))
                         tracker.defer_remainder(Duration(0))
                     return
-                for partition, position, part in received(topic, by_partition, ends, positions):
+                for partition, position, part in received(topic, taken, positions):
                     positions = positions.moved(partition, position)
                     if not tracker.try_claim(positions.restriction()):
                         return
@@ -140,6 +145,26 @@ class ReadPolls(beam.DoFn):
         with self.lock:
             self.spare[_key(topic, positions)] = client, positions.offsets
 
+    def _moved(
+        self, client: Any, topic: str, share: tuple[int, int], positions: Positions, missing: Sequence[int]
+    ) -> tuple[Positions, list[Gap]] | None:
+        """Where to read on, and what was deleted unread: nothing, and where we are, while the topic is the same and has
+        it all. None if no broker says so: then what came cannot be told from messages of another topic."""
+        state = self._described(topic)
+        if state is None:
+            return None
+        now_at, gaps = adapted(topic, share, positions, state)
+        if now_at != positions:
+            return now_at, gaps
+        for partition in missing:
+            ends = self._ends(client, topic, partition)
+            if ends is None:
+                return None
+            position, gap = beyond(topic, partition, positions.partitions[partition], *ends)
+            now_at = now_at.moved(partition, position)
+            gaps.append(gap)
+        return now_at, gaps
+
     def _described(self, topic: str) -> TopicState | None:
         """The topic as it is now, or None if no broker says so, or there is none at the moment."""
         from confluent_kafka import KafkaException
@@ -149,15 +174,7 @@ class ReadPolls(beam.DoFn):
                 self.admin = admin(self.properties, self.properties_file)
             state = describe(self.admin, topic)
         except (KafkaException, TimeoutError) as error:
-            told = error.args[0] if isinstance(error, KafkaException) else None
-            if told is not None and told.name() in GIVE_UP:
-                since = self.absent_since.setdefault(topic, time.monotonic())
-                if time.monotonic() - since > ABSENT_SECONDS:
-                    advice = "if it was deleted, create it again, and resume: it is then read from its beginning"
-                    raise TopicError(f"topic {topic!r}: {told.str()} ({ABSENT_SECONDS:.0f} s): {advice}") from None
-            if topic not in self.silent:
-                self.silent.add(topic)
-                LOG.warning("topic %s: waiting for Kafka: %s", topic, told.str() if told else "no answer")
+            self._without_answer(topic, error.args[0] if isinstance(error, KafkaException) else None)
             return None
         self.absent_since.pop(topic, None)
         if topic in self.silent:
@@ -165,35 +182,45 @@ class ReadPolls(beam.DoFn):
             LOG.warning("topic %s: Kafka answers again", topic)
         return state
 
-    def _beyond(
-        self, client: Any, topic: str, positions: Positions, missing: Sequence[int]
-    ) -> tuple[Positions, list[Gap]]:
-        """Past what was deleted, in the partitions whose position the broker does not have."""
+    def _without_answer(self, topic: str, error: Any) -> None:
+        """Tells it once; raises what waiting does not mend, and what it has not mended."""
+        reason = "no answer" if error is None else error.str()
+        if error is not None and error.name() in DENIED:
+            raise TopicError(f"topic {topic!r}: {reason}")
+        if error is not None and error.name() in ABSENT:
+            since = self.absent_since.setdefault(topic, time.monotonic())
+            if time.monotonic() - since > ABSENT_SECONDS:
+                advice = "if it was deleted, create it again, and resume: it is then read from its beginning"
+                raise TopicError(f"topic {topic!r}: {reason} ({ABSENT_SECONDS:.0f} s): {advice}")
+        if topic not in self.silent:
+            self.silent.add(topic)
+            LOG.warning("topic %s: waiting for Kafka: %s", topic, reason)
+
+    def _tell(self, topic: str, troubles: Mapping[tuple[int, str], str]) -> None:
+        """Troubles by partition and name; one that goes on is told again now and then."""
+        for trouble, text in troubles.items():
+            key, at = (topic, *trouble), time.monotonic()
+            if at - self.told.get(key, -TROUBLE_SECONDS) >= TROUBLE_SECONDS:
+                self.told[key] = at
+                LOG.warning("%s[%s]: %s", topic, trouble[0], text)
+
+    def _ends(self, client: Any, topic: str, partition: int) -> tuple[int, int] | None:
+        """The first offset of a partition and the one behind its last, as the broker says now, if it does."""
         from confluent_kafka import KafkaException, TopicPartition
 
-        gaps = []
-        for partition in missing:
-            try:
-                low, high = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=2, cached=False)
-            except (KafkaException, TypeError) as error:  # no answer; the next call is told again
-                raise RuntimeError(f"{topic}[{partition}]: {error}") from None
-            position, gap = beyond(topic, partition, positions.partitions[partition], low, high)
-            positions = positions.moved(partition, position)
-            gaps.append(gap)
-        return positions, gaps
+        try:  # a round trip, so that it is the broker that answers
+            answer = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=2, cached=False)
+        except KafkaException as error:
+            self._tell(topic, {(partition, error.args[0].name()): error.args[0].str()})
+            return None
+        return None if answer is None else (answer[0], answer[1])
 
     def _follow_the_clock(self, client: Any, topic: str, positions: Positions) -> Positions:
         """With the received time of empty partitions moved on."""
-        from confluent_kafka import KafkaException, TopicPartition
-
         for partition, position in positions.partitions.items():
             asked = now()
-            try:  # a round trip, so that it is the broker that answers
-                answer = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=2, cached=False)
-            except KafkaException as error:
-                LOG.warning("%s[%s]: %s", topic, partition, error)
-                continue
-            if answer is not None and answer[1] <= position.offset and asked - CLOCK_MARGIN > position.received:
+            ends = self._ends(client, topic, partition)
+            if ends is not None and ends[1] <= position.offset and asked - CLOCK_MARGIN > position.received:
                 positions = positions.moved(partition, replace(position, received=asked - CLOCK_MARGIN))
         return positions
 
@@ -211,32 +238,43 @@ class ReadPolls(beam.DoFn):
             LOG.warning("%s: %s", topic, error)
 
 
-def sorted_out(topic: str, messages: Sequence[Any]) -> tuple[dict[int, list[Any]], dict[int, int], list[int]]:
-    """Messages by partition, where partitions end, and those whose position the broker does not have."""
+@dataclass(frozen=True)
+class Taken:
+    """What a consumer has handed out, by partition."""
+
+    by_partition: Mapping[int, Sequence[Any]]
+    """Messages."""
+    ends: Mapping[int, int]
+    """The offset behind the last message, of partitions that were read to their end."""
+    missing: Sequence[int]
+    """Partitions whose position the broker does not have."""
+    troubles: Mapping[tuple[int, str], str]
+    """Errors that pass, by partition and name."""
+
+
+def sorted_out(topic: str, messages: Sequence[Any]) -> Taken:
+    """What is among the messages, which may be errors; those that do not pass are raised."""
     by_partition: dict[int, list[Any]] = {}
-    ends: dict[int, int] = {}
-    missing: list[int] = []
+    taken = Taken(by_partition, ends := {}, missing := [], troubles := {})
     for message in messages:
-        error = message.error()
+        error, partition = message.error(), message.partition()
         if error is None:
-            by_partition.setdefault(message.partition(), []).append(message)
+            by_partition.setdefault(partition, []).append(message)
         elif error.name() == "_PARTITION_EOF":
-            ends[message.partition()] = message.offset()
+            ends[partition] = message.offset()
         elif error.name() in OUT_OF_RANGE:
-            missing.append(message.partition())
-        elif error.fatal() or error.name() in GIVE_UP:
-            raise RuntimeError(f"{topic}[{message.partition()}]: {error}")
+            missing.append(partition)
+        elif error.fatal() or error.name() in DENIED:
+            raise TopicError(f"{topic}[{partition}]: {error.str()}")
         else:
-            LOG.warning("%s[%s]: %s", topic, message.partition(), error)
-    return by_partition, ends, missing
+            troubles[partition, error.name()] = error.str()
+    return taken
 
 
-def received(
-    topic: str, by_partition: Mapping[int, Sequence[Any]], ends: Mapping[int, int], positions: Positions
-) -> Iterator[tuple[int, Position, list[Poll]]]:
+def received(topic: str, taken: Taken, positions: Positions) -> Iterator[tuple[int, Position, list[Poll]]]:
     """Of each partition that got on: its number, its new position, and the polls."""
     latest = dict(positions.partitions)
-    for partition, mine in by_partition.items():
+    for partition, mine in taken.by_partition.items():
         Metrics.counter("source", "messages").inc(len(mine))
         stamps = np.array([message.timestamp()[1] for message in mine], dtype=np.int64)
         offsets = np.array([message.offset() for message in mine], dtype=np.int64)
@@ -245,7 +283,7 @@ def received(
         epoch = mine[-1].leader_epoch()
         latest[partition] = Position(int(offsets[-1]) + 1, int(times[-1]), NO_EPOCH if epoch is None else epoch)
         yield partition, latest[partition], made
-    for partition, end in ends.items():
+    for partition, end in taken.ends.items():
         # Behind the last message there may be marks of transactions, which are never handed out.
         if end > latest[partition].offset:
             yield partition, replace(latest[partition], offset=end), []
