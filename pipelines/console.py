@@ -68,7 +68,7 @@ def start_in(
 def cause_in(text: str) -> str:
     """Of what an engine says of a job that failed, the error of ours that it rests on; all of it if there is none.
 
-    >>> said = "failed: Traceback\\n  File x\\ntransforms.sinks.kafka.SomeError: no answer [while running 'Sink']\\n\\nbye"
+    >>> said = "Traceback\\n  File x\\ntransforms.sinks.kafka.SomeError: no answer [while running 'Sink']\\n\\nbye"
     >>> cause_in(said), cause_in("failed")
     ('no answer', 'failed')
     """

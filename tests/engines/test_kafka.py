@@ -301,10 +301,8 @@ def test_the_sink_waits_for_brokers_that_are_away(broker, topic, monkeypatch, ca
         broker.start()
         written.result(120)
     assert "back after" in caplog.text
-    found = [
-        Snapshot.from_avro(decode_message(message.value())[1]) for message in read_topic(broker.address, topic.name)
-    ]
-    assert [one.pane.index for one in found] == [0, 1, 2, 3, 4]
+    found = [decode_message(message.value())[1] for message in read_topic(broker.address, topic.name)]
+    assert [Snapshot.from_avro(record).pane.index for record in found] == [0, 1, 2, 3, 4]
 
 
 def test_the_sink_gives_up_when_its_patience_is_over(topic):
@@ -313,5 +311,5 @@ def test_the_sink_gives_up_when_its_patience_is_over(topic):
     sink.setup()
     sink.start_bundle()
     sink.process((snapshot(), None))
-    with pytest.raises(KafkaError, match="1 snapshots not taken .* timed out"):
+    with pytest.raises(KafkaError, match=r"1 snapshots not taken .* timed out"):
         sink.finish_bundle()
