@@ -96,6 +96,9 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     here = not any(option.startswith("--runner") for option in for_beam)
     if here:
         check_directory("--output", options.output, RESULTS)
+    context = sinks.Run(
+        streaming=False, here=here, temp_location=temp_location, patience_seconds=sinks.patience_in(options)
+    )
     return Job(
         plan=plan,
         inputs=tuple(options.input),
@@ -107,7 +110,7 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
         generation=options.generation,
         fanout=options.fanout,
         max_refused=parse_share("--max-refused", options.max_refused),
-        sinks=sinks.sinks_of(options.sink, sinks.Run(streaming=False, here=here, temp_location=temp_location)),
+        sinks=sinks.sinks_of(options.sink, context),
     )
 
 

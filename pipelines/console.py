@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -47,6 +48,32 @@ def offsets_in(topic: str, properties: Mapping[str, str], properties_file: str |
         raise UsageError(f"--kafka: {error}") from None
     except ImportError:
         raise UsageError("--kafka: confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
+
+
+def start_in(
+    topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool
+) -> tuple[str, dict[int, int]]:
+    """The id of a topic, and where its partitions begin or end, or the line that says what is wrong with Kafka."""
+    from transforms.kafka_client import KafkaError, topic_id
+
+    offsets_in(topic, properties, properties_file, latest)  # which explains best what is wrong
+    try:
+        found = topic_id(topic, properties, properties_file)
+    except KafkaError as error:
+        raise UsageError(f"--kafka: {error}") from None
+    # After the id: were the topic created again in between, the source would find another id than this one.
+    return found, offsets_in(topic, properties, properties_file, latest)
+
+
+def cause_in(text: str) -> str:
+    """Of what an engine says of a job that failed, the error of ours that it rests on; all of it if there is none.
+
+    >>> said = "Traceback\\n  File x\\ntransforms.sinks.kafka.SomeError: no answer [while running 'Sink']\\n\\nbye"
+    >>> cause_in(said), cause_in("failed")
+    ('no answer', 'failed')
+    """
+    found = re.findall(r"^(?:transforms|schemas|pipelines)\.[\w.]+: (.+?)(?: \[while running .*)?$", text, re.MULTILINE)
+    return found[-1] if found else text
 
 
 def parse_time(option: str, text: str) -> int:

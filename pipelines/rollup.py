@@ -14,7 +14,7 @@ from hushgram.windows import parse_duration
 from pipelines.console import UsageError, check_generation, collections_in, complain, say
 from pipelines.outputs import check_directory, writing
 from pipelines.results import read_results
-from pipelines.sinks import closing_line, writable_at_once
+from pipelines.sinks import add_patience, closing_line, patience_in, writable_at_once
 from schemas.definitions import HISTOGRAM, SNAPSHOT
 from schemas.records import Histogram, Key, Pane, Snapshot
 from transforms.estimate import SHARES, histogram, snapshots
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", required=True, metavar="DIR")
     parser.add_argument("--sink", action="append", default=[], metavar="URL", help="a PostgreSQL database, too")
+    add_patience(parser)
     parser.add_argument("--estimator", help="another one than the collection's")
     parser.add_argument("--quantiles", metavar="LIST", help="such as 0.5,0.9,0.99 (default: 0.05, 0.1 … 0.95)")
     parser.add_argument("--format", choices=FORMATS, default="avro")
@@ -63,7 +64,7 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     shares = _shares(options.quantiles) if options.quantiles else SHARES
     check_directory("--output", options.output, ("snapshots", "histograms"))
-    databases = writable_at_once(options.sink)
+    databases = writable_at_once(options.sink, patience_in(options))
     check_inputs(options.input)
     if committed_runs(options.output):
         raise UsageError(f"--output {options.output}: has batch runs; give roll-ups a folder of their own")

@@ -12,10 +12,13 @@ from typing import Any
 
 import apache_beam as beam
 
+from hushgram.checks import CollectionError
+from hushgram.windows import parse_duration
 from pipelines.console import UsageError, offsets_in
 from schemas.records import Snapshot
 from transforms.aggregate import Aggregated
 from transforms.sinks.kafka import PublishToKafka
+from transforms.sinks.patience import DEFAULT_SECONDS, duration
 from transforms.sinks.prometheus import ExposeToPrometheus
 
 
@@ -36,6 +39,8 @@ class Run:
     """Whether the workers are on this machine, and see its files."""
     temp_location: str | None = None
     kafka: Kafka | None = None
+    patience_seconds: float = DEFAULT_SECONDS
+    """How long a sink whose server is away is waited for."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,21 @@ class Sink:
 def add_argument(parser: argparse.ArgumentParser) -> None:
     text = f"where snapshots go, too; may be repeated: {_forms()} (docs/tables.md)"
     parser.add_argument("--sink", action="append", default=[], metavar="SINK", help=text)
+    add_patience(parser)
+
+
+def add_patience(parser: argparse.ArgumentParser) -> None:
+    default = duration(DEFAULT_SECONDS)
+    text = f"how long a sink whose server is away is waited for (default: {default})"
+    parser.add_argument("--sink-patience", default=default, metavar="TIME", help=text)
+
+
+def patience_in(options: argparse.Namespace) -> float:
+    """Seconds, or the line that says what is wrong with `--sink-patience`."""
+    try:
+        return parse_duration("--sink-patience", options.sink_patience) / 1000
+    except CollectionError as error:
+        raise UsageError(str(error)) from None
 
 
 def sinks_of(given: Sequence[str], run: Run) -> tuple[Sink, ...]:
@@ -61,13 +81,13 @@ def sinks_of(given: Sequence[str], run: Run) -> tuple[Sink, ...]:
     return tuple(check() for check in parsed)
 
 
-def writable_at_once(given: Sequence[str]) -> tuple[Sink, ...]:
+def writable_at_once(given: Sequence[str], patience_seconds: float) -> tuple[Sink, ...]:
     """Sinks of a command that is no pipeline."""
     for text in given:
         if text.partition(":")[0] not in ("postgresql", "postgres"):
             allowed = f"{SCHEMES['postgresql'].form} only, since this is no pipeline"
             raise UsageError(f"--sink: got {_told(text)!r}, allowed: {allowed}")
-    return sinks_of(given, Run(streaming=False, here=True))
+    return sinks_of(given, Run(streaming=False, here=True, patience_seconds=patience_seconds))
 
 
 def write_to(sinks: Sequence[Sink], results: Aggregated) -> None:
@@ -132,7 +152,7 @@ def _postgresql(text: str, target: str, run: Run) -> Check:
         import psycopg
         from psycopg.pq import Conninfo
 
-        from transforms.sinks.postgresql import UpsertIntoPostgreSQL, prepare_tables, write_all
+        from transforms.sinks.postgresql import UpsertIntoPostgreSQL, prepare_tables
         from transforms.sinks.postgresql_tables import PostgreSQLError
     except ImportError:
         raise UsageError("--sink postgresql: psycopg is not installed; pip install 'hushgram[postgresql]'") from None
@@ -157,9 +177,20 @@ def _postgresql(text: str, target: str, run: Run) -> Check:
             told = " ".join((error.diag.message_primary or str(error)).split())
             missing = f"; {elsewhere}" if "no password supplied" in told else ""
             raise UsageError(f"--sink {text}: {told}{missing}") from None
-        return Sink(text, UpsertIntoPostgreSQL(text, text), partial(write_all, text))
+        write = partial(_write_all, text, run.patience_seconds)
+        return Sink(text, UpsertIntoPostgreSQL(text, text, run.patience_seconds), write)
 
     return check
+
+
+def _write_all(url: str, patience_seconds: float, snapshots: Sequence[Snapshot]) -> int:
+    from transforms.sinks.postgresql import write_all
+    from transforms.sinks.postgresql_tables import PostgreSQLError
+
+    try:
+        return write_all(url, patience_seconds, snapshots)
+    except PostgreSQLError as error:
+        raise UsageError(str(error)) from None
 
 
 def _prometheus(text: str, path: str, run: Run) -> Check:
@@ -181,7 +212,7 @@ def _kafka(text: str, topic: str, run: Run) -> Check:
 
     def check() -> Sink:
         offsets_in(topic, kafka.properties, kafka.file, latest=True)
-        return Sink(text, PublishToKafka(text, topic, kafka.properties, kafka.file))
+        return Sink(text, PublishToKafka(text, topic, kafka.properties, kafka.file, run.patience_seconds))
 
     return check
 

@@ -19,7 +19,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from hushgram import CollectionError
 from hushgram.windows import parse_duration
 from pipelines import sinks
-from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
+from pipelines.console import UsageError, cause_in, check_generation, collections_in, say, start_in
 from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
 from pipelines.names import NamedIds
 from pipelines.outputs import RESULTS, check_directory
@@ -86,10 +86,12 @@ def job_of(options: argparse.Namespace, engine: Engine) -> Job:
             if getattr(options, name):
                 raise UsageError(f"--{name.replace('_', '-')}: only with --kafka")
     kafka = _kafka(options) if options.kafka else None
+    patience = sinks.patience_in(options)
     source, named = _source(options, plan, engine, kafka)
-    if not engine.outlives_command:
+    here = not engine.outlives_command
+    if here:
         check_directory("--output", options.output, RESULTS)
-    others = sinks.sinks_of(options.sink, sinks.Run(streaming=True, here=not engine.outlives_command, kafka=kafka))
+    others = sinks.sinks_of(options.sink, sinks.Run(streaming=True, here=here, kafka=kafka, patience_seconds=patience))
     return Job(plan, source, named, _absolute(options.output), options.format, options.generation, others)
 
 
@@ -121,8 +123,9 @@ def _source(
     if not options.topic:
         raise UsageError("--topic: missing; --kafka needs it")
     assert kafka is not None
-    offsets = offsets_in(options.topic, kafka.properties, kafka.file, latest=options.first == "latest")
-    source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, engine.partitions_together)
+    topic_id, offsets = start_in(options.topic, kafka.properties, kafka.file, latest=options.first == "latest")
+    together = engine.partitions_together
+    source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, together, topic_id)
     return source, f"{options.topic} at {options.kafka}, {len(offsets)} partitions"
 
 
@@ -191,7 +194,7 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
             say("stopped")
         return 0
     except RuntimeError as error:
-        raise UsageError(f"the job ended: {error}") from None
+        raise UsageError(f"the job ended: {cause_in(str(error))}") from None
     say(f"the job ended: {state}")
     return 0
 

@@ -106,5 +106,6 @@ REASONS_IN_WORDS = {
     "too_old": "received later after its event than the collection allows",
     "duplicate": "an upload that had been counted already",
     "too_large": "an upload larger than the limit",
+    "deleted_unread": "messages that Kafka deleted before they were read",
 }
 """Why a report was refused, for a person who reads the page."""

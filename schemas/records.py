@@ -24,6 +24,7 @@ Reason = Literal[
     "too_old",
     "duplicate",
     "too_large",
+    "deleted_unread",
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 PAYLOAD_LIMIT = 4096

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from schemas.messages import LARGEST_MESSAGE
@@ -16,19 +17,19 @@ SETTLED = {
     "enable.auto.commit": "false",  # offsets are the engine's, in its checkpoints
     "auto.offset.reset": "error",  # reports that were deleted unread must not be skipped in silence
     "enable.partition.eof": "true",  # the end of a partition need not be behind its last message
+    "isolation.level": "read_committed",  # messages of an aborted transaction were never sent
 }
-GIVE_UP = (
-    "_AUTO_OFFSET_RESET",
-    "OFFSET_OUT_OF_RANGE",
-    "UNKNOWN_TOPIC_OR_PART",
-    "_UNKNOWN_PARTITION",
-    "_AUTHENTICATION",
-    "TOPIC_AUTHORIZATION_FAILED",
-)
+OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION")
+"""What a consumer is told whose position the broker does not have: deleted, or lost."""
+ABSENT = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
+"""What is said of a topic that is not there, as while it is deleted and created again."""
+DENIED = ("_AUTHENTICATION", "TOPIC_AUTHORIZATION_FAILED")
 """Errors that waiting does not mend. All others are for patience: a broker that is down comes back."""
 NO_LEADER_YET = ("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION")
 """What a broker says of a topic that was made a moment ago."""
 TIMEOUT = 15
+DESCRIBE_SECONDS = 5.0
+"""How long a broker may take to describe a topic; one that is asked takes milliseconds."""
 
 
 class KafkaError(Exception):
@@ -62,13 +63,23 @@ def consumer(properties: Mapping[str, str], properties_file: str | None = None, 
     return _client(Consumer, {"fetch.wait.max.ms": FETCH_WAIT, **properties}, properties_file, {**SETTLED, **more})
 
 
-def producer(properties: Mapping[str, str], properties_file: str | None = None) -> Any:
+def producer(properties: Mapping[str, str], properties_file: str | None = None, **more: Any) -> Any:
     """A producer that neither reorders nor repeats messages when it tries again."""
     from confluent_kafka import Producer
 
     own = {"enable.idempotence": "true", "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE}
-    kept = {name: value for name, value in properties.items() if name != "group.id"}
-    return _client(Producer, kept, properties_file, own)
+    return _client(Producer, _without_group(properties), properties_file, {**own, **more})
+
+
+def admin(properties: Mapping[str, str], properties_file: str | None = None) -> Any:
+    """A client that asks about topics."""
+    from confluent_kafka.admin import AdminClient
+
+    return _client(AdminClient, _without_group(properties), properties_file, {})
+
+
+def _without_group(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if name != "group.id"}
 
 
 def _client(kind: Any, properties: Mapping[str, str], properties_file: str | None, settled: Mapping[str, Any]) -> Any:
@@ -84,6 +95,37 @@ def _client(kind: Any, properties: Mapping[str, str], properties_file: str | Non
         raise KafkaError(f"Kafka: {error.args[0].str()}") from None
     except (AttributeError, TypeError, ValueError) as error:  # of names that the client's Python half takes for its own
         raise KafkaError(f"Kafka: {error}") from None
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """A topic as a broker describes it now."""
+
+    id: str
+    """Another one for a topic that was deleted and created again; empty if the brokers, older than 2.8, have none."""
+    partitions: int
+
+
+def describe(client: Any, topic: str) -> TopicState:
+    """Asks a broker, through an `admin` client, or raises its KafkaException."""
+    from confluent_kafka import TopicCollection
+
+    asked = client.describe_topics(TopicCollection([topic]), request_timeout=DESCRIBE_SECONDS)
+    found = asked[topic].result(2 * DESCRIBE_SECONDS)
+    uuid = found.topic_id
+    known = uuid.get_most_significant_bits() or uuid.get_least_significant_bits()
+    return TopicState(str(uuid) if known else "", len(found.partitions))
+
+
+def topic_id(topic: str, properties: Mapping[str, str], properties_file: str | None) -> str:
+    """The id of a topic, or what is wrong with broker, credentials or topic."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return describe(admin(properties, properties_file), topic).id
+    except KafkaException as error:
+        address = properties.get("bootstrap.servers", "")
+        raise KafkaError(f"topic {topic!r} at {address}: {error.args[0].str()}") from None
 
 
 def first_offsets(

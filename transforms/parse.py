@@ -13,10 +13,10 @@ from schemas.messages import decode_reports
 from schemas.records import DeadLetter
 from transforms.plan import Plan
 from transforms.sources.avro_files import Damage, Run
-from transforms.sources.poll import Poll
+from transforms.sources.poll import Gap, Poll
 from transforms.uploads import Refusal, Uploads, accept
 
-Read = Run | Damage | Poll
+Read = Run | Damage | Poll | Gap
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,9 @@ class Parser:
         received = self.received(read)
         if isinstance(read, Damage):
             yield DeadLetter(read.reason, None, read.detail, read.source, read.position, received)
+            return
+        if isinstance(read, Gap):
+            yield DeadLetter("deleted_unread", None, read.detail, read.source, read.position, received)
             return
         name = _full_name(read.schema)
         definition, start = REPORT_KINDS.get(name), read.blocks[0].offset

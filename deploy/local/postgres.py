@@ -69,6 +69,19 @@ class Postgres(Service):
             for pid in serving:
                 _ended(pid)
 
+    def freeze(self) -> None:
+        """SIGSTOP, of the server and of those that serve its clients; thaw() lets them go on."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        for process in self.processes:
+            for pid in (process.pid, *_children(process.pid)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
     def stop(self) -> None:
         """Without waiting for clients to go."""
         for process in self.processes:

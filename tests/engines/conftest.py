@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pools import beams_pool
-from streams import YAML, letters_in, tallies_in
+from streams import YAML, Topic, letters_in, tallies_in
 from tools import or_skip
 
 from deploy.local import Broker, Cluster, Postgres
@@ -93,27 +93,6 @@ def prism():
 @pytest.fixture(scope="session")
 def boot():
     return or_skip(boot_program)
-
-
-class Topic:
-    """A topic of four partitions. Messages are spread over them in turn."""
-
-    def __init__(self, broker, name):
-        from confluent_kafka import Producer
-
-        self.broker, self.name, self.sent = broker, broker.create_topic(name, 4), 0
-        # Patience: one of the tests takes the broker away.
-        self.producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
-
-    @property
-    def options(self):
-        return ["--kafka", self.broker.address, "--topic", self.name]
-
-    def send(self, messages):
-        for message in messages:
-            self.producer.produce(self.name, message, partition=self.sent % 4)
-            self.sent += 1
-        assert self.producer.flush(60) == 0
 
 
 class Run:

@@ -156,6 +156,22 @@ def test_counts_are_exact_whatever_is_killed(collections, topic, on_flink, clust
     assert cluster.dropped_late(job) == 0
 
 
+def test_a_worker_that_is_killed_while_it_starts_is_started_again(collections, topic, on_flink, cluster, now):
+    """A job waits without end for a worker that it was promised."""
+    stream = everything(collections, now, seed=300, count=60)
+    topic.send(stream.messages)
+    before = set(cluster.workers())
+
+    def kill_the_first():
+        os.kill(eventually("a worker", lambda: set(cluster.workers()) - before).pop(), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_the_first)
+    killer.start()
+    run, _ = on_flink()
+    killer.join()
+    run.until_tallies(exact_tallies(list(collections.values()), stream.accepted))
+
+
 def test_a_job_as_in_production_outlives_every_part(collections, topic, on_cluster, sturdy_cluster, boot_pool, now):
     """Beam's workers, RocksDB, incremental checkpoints, ZooKeeper; the TaskManager dies, then the JobManager."""
     parts = [everything(collections, now, seed=100 * part + 3, count=60) for part in range(1, 6)]

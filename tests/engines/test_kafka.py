@@ -1,18 +1,27 @@
-"""What a person sees when Kafka is not as they thought; and live simulation."""
+"""Kafka as it is: what a person sees when it is not as they thought, and what becomes of topics that change."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration
-from confluent_kafka import Producer
-from streams import read_topic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from streams import Topic, read_topic, recreate
+from tables import snapshot
 
 from deploy.local import Broker
-from deploy.local.processes import HOST, free_port
+from deploy.local.processes import HOST, eventually, free_port
 from pipelines import command
-from schemas.messages import decode_reports
-from transforms.sources.kafka import Partitions, ReadPolls, Tracker
+from schemas.messages import decode_message, decode_reports
+from schemas.records import Snapshot
+from transforms.kafka_client import KafkaError, first_offsets, topic_id
+from transforms.sinks.kafka import WriteToTopic
+from transforms.sources.kafka import ReadKafka, ReadPolls
+from transforms.sources.kafka_positions import Partitions, TopicError, Tracker
+from transforms.sources.poll import Gap
 from transforms.sources.unbounded import REST_SECONDS
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=admin password=secret"
@@ -99,35 +108,208 @@ def _ids_of(name, decoded):
 class Standing(Tracker):
     """A restriction that remembers how long the source wants to rest."""
 
+    rest = None
+
     def defer_remainder(self, rest):
         self.rest = rest
 
 
-def test_a_topic_that_ends_in_a_transaction_is_read_to_its_end(broker, topic):
+class Reader:
+    """The source of a topic's partitions, called as an engine calls it; what it has read is kept."""
+
+    def __init__(self, broker, topic):
+        self.properties = {"bootstrap.servers": broker.address, "group.id": "test"}
+        starts = first_offsets(topic, self.properties, None, latest=False)
+        identity = topic_id(topic, self.properties, None)
+        [self.element] = ReadKafka(topic, starts, self.properties, None, 0, together=True, topic_id=identity).elements()
+        self.restriction = Partitions().initial_restriction(self.element)
+        self.watermark = ManualWatermarkEstimator(MIN_TIMESTAMP)
+        self.polls, self.gaps = [], []
+        self.start()
+
+    def start(self):
+        self.source = ReadPolls(self.properties, None, 0)
+        self.source.setup()
+
+    def resume(self):
+        """As after a failure, or from a savepoint: all that is left is what the checkpoint holds."""
+        self.source.teardown()
+        self.start()
+
+    def call(self):
+        self.tracker = Standing(self.restriction)
+        for emitted in self.source.process(self.element, self.tracker, self.watermark):
+            (self.gaps if isinstance(emitted.value, Gap) else self.polls).append(emitted.value)
+        self.restriction = self.tracker.position()
+        return self
+
+    def values(self):
+        return [value for poll in self.polls for value in poll.messages]
+
+    def until_it_ends(self):
+        """What the source says when it cannot go on."""
+
+        def ended():
+            try:
+                self.call()
+            except TopicError as error:
+                return str(error)
+            return None
+
+        return eventually("the end of the stream", ended, 60)
+
+    def until(self, count):
+        eventually(f"{count} messages", lambda: len(self.call().values()) >= count, 60)
+        assert len(self.values()) == count
+
+
+@pytest.fixture
+def reader(broker, topic):
+    made = Reader(broker, topic.name)
+    yield made
+    made.source.teardown()
+
+
+@pytest.fixture
+def admin(broker):
+    return AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+
+
+def test_a_topic_that_ends_in_a_transaction_is_read_to_its_end(broker, topic, reader):
     """The mark at the end is never handed out; waited for, it would hold the watermark for ever."""
+    with transaction(broker, topic) as client:
+        for _ in range(5):
+            client.produce(topic.name, b"x", partition=0)
+    [last] = read_topic(broker.address, topic.name)[-1:]
+    reader.until(5)
+    eventually("the end", lambda: reader.call().restriction[1][0][1] == last.offset() + 2, 30)
+    _, ((_, _, received, _), *_) = reader.restriction
+    assert received >= last.timestamp()[1]
+    eventually("a rest", lambda: reader.call().tracker.rest == Duration(REST_SECONDS), 30)
+    assert reader.watermark.current_watermark() > MIN_TIMESTAMP
+
+
+def test_messages_of_an_aborted_transaction_do_not_count(broker, topic, reader):
+    topic.send([b"before"])
+    with transaction(broker, topic, commit=False) as client:
+        for partition in range(4):
+            client.produce(topic.name, b"never", partition=partition)
+    with transaction(broker, topic) as client:
+        client.produce(topic.name, b"committed", partition=0)
+    topic.send([b"after"])
+    reader.until(3)
+    eventually("the end", lambda: reader.call().tracker.rest == Duration(REST_SECONDS), 30)
+    assert sorted(reader.values()) == [b"after", b"before", b"committed"]
+    assert not reader.gaps
+
+
+@contextmanager
+def transaction(broker, topic, commit=True):
+    """A producer whose transaction is committed or aborted when the block ends; the broker has its messages by then."""
     client = Producer({"bootstrap.servers": broker.address, "transactional.id": topic.name, "log_level": 0})
     client.init_transactions(30)
     client.begin_transaction()
-    for _ in range(5):
-        client.produce(topic.name, b"x", partition=0)
-    client.commit_transaction(30)
-    [last] = read_topic(broker.address, topic.name)[-1:]
-    source = ReadPolls({"bootstrap.servers": broker.address, "group.id": "test"}, None, 0)
-    source.setup()
-    element = (topic.name, ((0, 0),))
-    restriction, watermark, polls = (
-        Partitions().initial_restriction(element),
-        ManualWatermarkEstimator(MIN_TIMESTAMP),
-        [],
-    )
-    for _ in range(3):  # the end may be told after the last message, and then in the next call
-        tracker = Standing(restriction)
-        polls += [emitted.value for emitted in source.process(element, tracker, watermark)]
-        restriction = tracker.position()
-    source.teardown()
-    assert sum(len(poll.messages) for poll in polls) == 5
-    [(_, offset, received)] = restriction
-    assert offset == last.offset() + 2
-    assert received >= last.timestamp()[1]
-    assert tracker.rest == Duration(REST_SECONDS)
-    assert watermark.current_watermark() > MIN_TIMESTAMP
+    yield client
+    assert client.flush(30) == 0
+    client.commit_transaction(30) if commit else client.abort_transaction(30)
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["running", "resumed"])
+@pytest.mark.parametrize("partitions", [4, 6])
+def test_a_topic_that_is_created_again_is_read_whole(broker, topic, reader, resumed, partitions):
+    topic.send([b"old"] * 200)
+    reader.until(200)
+    again = recreate(broker, topic, partitions)
+    if resumed:
+        reader.resume()
+    again.send([b"new %d" % number for number in range(500)])
+    reader.until(700)
+    assert sorted(reader.values()[200:]) == sorted(b"new %d" % number for number in range(500))
+    assert [(gap.source, gap.position) for gap in reader.gaps] == [(f"{topic.name}[{p}]", 50) for p in range(4)]
+    again.send([b"more"])
+    reader.until(701)
+
+
+def test_a_topic_that_stays_away_ends_the_stream_with_a_line(broker, admin, topic, reader, monkeypatch):
+    monkeypatch.setattr("transforms.sources.kafka.ABSENT_SECONDS", 0.5)
+    topic.send([b"x"])
+    reader.until(1)
+    admin.delete_topics([topic.name])[topic.name].result(30)
+
+    message = reader.until_it_ends()
+    assert "if it was deleted, create it again" in message
+    assert "\n" not in message
+
+
+def test_partitions_that_are_added_are_read(broker, admin, topic, reader):
+    topic.send([b"x"] * 8)
+    reader.until(8)
+    admin.create_partitions([NewPartitions(topic.name, 7)])[topic.name].result(30)
+    sent = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    for partition in range(7):
+        sent.produce(topic.name, b"y", partition=partition)
+    assert sent.flush(30) == 0
+    reader.until(15)
+    assert not reader.gaps
+
+
+def test_messages_that_are_deleted_unread_are_told_and_the_rest_is_read(admin, topic, reader):
+    topic.send([b"x"] * 400)
+    admin.delete_records([TopicPartition(topic.name, 1, 30), TopicPartition(topic.name, 2, 100)])
+    eventually("the deletion", lambda: first_offsets(topic.name, reader.properties, None, latest=False)[2] == 100, 30)
+    reader.until(400 - 30 - 100)
+    assert sorted((gap.source, gap.position) for gap in reader.gaps) == [(f"{topic.name}[{p}]", 0) for p in (1, 2)]
+    details = " ".join(gap.detail for gap in reader.gaps)
+    assert "offsets 0 to 29 were deleted" in details
+    assert "offsets 0 to 99 were deleted" in details
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["running", "resumed"])
+def test_a_broker_that_comes_back_with_less_ends_the_stream(folder, resumed):
+    """Were the source to go on at its offset, what is sent in place of the lost messages would never be read."""
+    with Broker(folder / f"forgetful-{resumed}") as broker:
+        topic = Topic(broker, "reports", 1)
+        topic.send([b"first"] * 50)
+        topic.send([b"second"] * 50)
+        reader = Reader(broker, topic.name)
+        reader.until(100)
+        broker.kill()
+        log = broker.directory / "data" / "reports-0" / f"{0:020d}.log"
+        log.write_bytes(log.read_bytes()[: log.stat().st_size // 2 + 10])  # the second batch is damaged, and dropped
+        broker.start()
+        assert first_offsets("reports", reader.properties, None, latest=True) == {0: 50}
+        if resumed:
+            reader.resume()
+        Topic(broker, "reports", 0).send([b"in their place"] * 200)
+
+        assert "lost messages that were read" in reader.until_it_ends()
+        assert len(reader.values()) == 100
+        reader.source.teardown()
+
+
+def test_the_sink_waits_for_brokers_that_are_away(broker, topic, monkeypatch, caplog):
+    monkeypatch.setattr("transforms.sinks.kafka.QUIET_SECONDS", 0.5)
+    sink = WriteToTopic(f"kafka:{topic.name}", topic.name, {"bootstrap.servers": broker.address}, None)
+    sink.setup()
+    sink.start_bundle()
+    broker.kill()
+    for index in range(5):
+        sink.process((snapshot(index=index), None))
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(sink.finish_bundle)
+        eventually("the line", lambda: "waiting, for at most 10m: 5 snapshots" in caplog.text, 30)
+        broker.start()
+        written.result(120)
+    assert "back after" in caplog.text
+    found = [decode_message(message.value())[1] for message in read_topic(broker.address, topic.name)]
+    assert [Snapshot.from_avro(record).pane.index for record in found] == [0, 1, 2, 3, 4]
+
+
+def test_the_sink_gives_up_when_its_patience_is_over(topic):
+    nobody = {"bootstrap.servers": f"{HOST}:{free_port()}"}
+    sink = WriteToTopic(f"kafka:{topic.name}", topic.name, nobody, None, patience_seconds=1)
+    sink.setup()
+    sink.start_bundle()
+    sink.process((snapshot(), None))
+    with pytest.raises(KafkaError, match=r"1 snapshots not taken .* timed out"):
+        sink.finish_bundle()

@@ -4,7 +4,7 @@ import json
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from hushgram import Collection, CollectionError, load_collections
 from pipelines import command
 from pipelines.results import best, read_results
 from schemas.records import Snapshot
-from transforms.sinks.postgresql import Writer, connect, patiently, prepare_tables
+from transforms.sinks.patience import OUTAGES
+from transforms.sinks.postgresql import CONNECTION, Writer, connect, prepare_tables, values
 from transforms.sinks.postgresql_tables import MIGRATIONS, PostgreSQLError, columns, migrate, prepare, version
 
 ROOT = Path(__file__).parents[2]
@@ -263,19 +264,115 @@ def test_a_connection_that_was_lost_between_two_writes_is_made_anew(postgres):
     assert len(rows_in(postgres)) == 2
 
 
-def test_patience_has_an_end_and_is_for_a_server_that_is_away_only():
-    calls = []
+@contextmanager
+def writing(server, snapshots, **options):
+    """A write under way in another thread; at the end of the block it has to be done."""
+    results = []
 
-    def attempt(error):
-        calls.append(error)
-        raise error
+    def work():
+        with closing(Writer(server.url, **options)) as writer:
+            try:
+                results.append(writer.write(snapshots))
+            except PostgreSQLError as error:
+                results.append(error)
 
-    with pytest.raises(psycopg.OperationalError):
-        patiently(lambda: attempt(psycopg.OperationalError("away")), [0, 0, 0])
-    assert len(calls) == 4
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        patiently(lambda: attempt(psycopg.errors.InsufficientPrivilege("no")), [0, 0, 0])
-    assert len(calls) == 5
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    yield results
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def waits(caplog, reason):
+    eventually("the line that tells of waiting", lambda: any(reason in line for line in lines(caplog)), 60)
+
+
+def lines(caplog):
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_table_that_is_away_for_a_while_is_waited_for(postgres, caplog):
+    prepare_tables(postgres.url)
+    with postgres.connect() as connection:
+        connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
+        with writing(postgres, [snapshot(), snapshot(group="DE")]) as results:
+            waits(caplog, 'relation "hushgram_snapshots" does not exist')
+            connection.execute("ALTER TABLE elsewhere RENAME TO hushgram_snapshots")
+    assert results == [2]
+    assert len(rows_in(postgres)) == 2
+    waiting, back = lines(caplog)
+    assert waiting.startswith(f"--sink {postgres.url}: waiting, for at most 10m: ")
+    assert back.startswith(f"--sink {postgres.url}: back after ")
+
+
+def test_a_table_that_is_locked_is_waited_for_and_leaves_no_statement_behind(postgres, caplog, monkeypatch):
+    monkeypatch.setattr("transforms.sinks.postgresql.STATEMENT_SECONDS", 0.2)
+    prepare_tables(postgres.url)
+    with postgres.connect() as holder, holder.transaction():
+        holder.execute("LOCK TABLE hushgram_snapshots IN ACCESS EXCLUSIVE MODE")
+        with writing(postgres, [snapshot()]) as results:
+            waits(caplog, "statement timeout")
+            holder.execute("COMMIT; BEGIN")
+    assert results == [1]
+
+
+def test_a_frozen_server_is_noticed_and_waited_for(postgres, caplog, monkeypatch):
+    """Its system still takes what is sent: nothing is refused, nothing is answered."""
+    monkeypatch.setattr("transforms.sinks.postgresql.ANSWER_SECONDS", 1.0)
+    monkeypatch.setitem(CONNECTION, "connect_timeout", "2")
+    prepare_tables(postgres.url)
+    with closing(Writer(postgres.url)) as writer:
+        writer.write([snapshot()])
+        postgres.freeze()
+        try:
+            with pytest.raises(psycopg.OperationalError, match="no answer within 1 seconds"):
+                writer._write([values(snapshot(group="DE"))])
+            with writing(postgres, [snapshot(group="DE")]) as results:
+                waits(caplog, "timeout")
+                postgres.thaw()
+        finally:
+            postgres.thaw()
+    assert results == [1]
+    assert len(rows_in(postgres)) == 2
+
+
+def test_patience_that_is_over_and_what_no_patience_mends_are_one_line(postgres, clerk):
+    prepare_tables(postgres.url)
+    with postgres.connect() as connection:
+        connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
+        with writing(postgres, [snapshot()], patience_seconds=0.5) as results:
+            pass
+        connection.execute("ALTER TABLE elsewhere RENAME TO hushgram_snapshots")
+        connection.execute("GRANT USAGE ON SCHEMA public TO clerk")
+    [error] = results
+    told = (
+        f'--sink {postgres.url}: not there after 500ms (--sink-patience): relation "hushgram_snapshots" does not exist'
+    )
+    assert str(error) == told
+    with closing(Writer(clerk)) as writer, pytest.raises(PostgreSQLError) as told:
+        writer.write([snapshot()])
+    assert str(told.value) == f"--sink {clerk}: permission denied for table hushgram_snapshots"
+    OUTAGES.end(postgres.url)
+
+
+@pytest.mark.parametrize("name", ["aggregate", "rollup"])
+def test_patience_is_a_duration(name, postgres, reports, tmp_path, capsys):
+    options = {"aggregate": [*reports], "rollup": [*reports[:2], "--input", str(tmp_path)]}[name]
+    arguments = [*options, "--output", str(tmp_path / "never"), "--sink", postgres.url, "--sink-patience", "soon"]
+    assert command.main([name, *arguments]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("hushgram: --sink-patience: got 'soon', allowed: a whole number with a unit")
+
+
+def test_a_rollup_whose_server_goes_away_ends_with_a_line(postgres, reports, tmp_path, monkeypatch, capsys):
+    assert command.main(["aggregate", *reports, "--output", str(tmp_path / "hours")]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("transforms.sinks.postgresql.upsert", lambda: "INSERT INTO nowhere VALUES (1)")
+    merging = ["--input", str(tmp_path / "hours"), "--window", "6h", "--output", str(tmp_path / "parts")]
+    given = [*reports[:2], *merging, "--sink", postgres.url, "--sink-patience", "0s"]
+    assert command.main(["rollup", *given]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith('not there after 0ms (--sink-patience): relation "nowhere" does not exist')
 
 
 def refused(reports, tmp_path, capsys, url):

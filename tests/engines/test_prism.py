@@ -3,12 +3,11 @@
 import os
 import signal
 import stat
-import time
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 from reports import avro_file, exact_tallies
-from streams import all_letters, everything, read_topic
+from streams import all_letters, everything, read_topic, recreate
 from tables import rows_in
 
 from deploy.local.processes import eventually
@@ -73,24 +72,54 @@ def test_a_watched_directory_on_prism(collections, prism, now, start_stream, tmp
     assert "Traceback" not in said
 
 
+def test_a_topic_that_is_created_again_on_prism(broker, collections, topic, prism, now, start_stream):
+    """What was read of the old one stays counted; the new one is counted from its first message on."""
+    old, new = (everything(collections, now, seed=seed, count=100) for seed in (71, 81))
+    topic.send(old.messages)
+    run = start_stream(*topic.options, f"--prism_location={prism}")
+    run.until_tallies(exact_tallies(list(collections.values()), old.accepted))
+    again = recreate(broker, topic)
+    again.send(new.messages)
+    old.add(new)
+    run.until_tallies(exact_tallies(list(collections.values()), old.accepted))
+    # And one letter for each partition of what may have been deleted unread.
+    run.until_letters(old.refused, old.of_unknown_number + 4)
+    assert "the topic was deleted and created again" in run.process.log.read_text()
+    _ends_when_asked(run)
+
+
 def test_tables_of_a_stream_on_prism(collections, prism, now, start_stream, postgres, tmp_path):
-    """PostgreSQL is killed while panes come, and comes back; Prometheus sees the newest and what was refused."""
+    """PostgreSQL is killed while panes come, and comes back; its table is away for a while; Prometheus sees the newest
+    and what was refused."""
     stream = everything(collections, now, seed=31, count=100)
     rows = [row for row in stream.accepted if row["id"] is None]
     inbox, exposed = tmp_path / "inbox", tmp_path / "hushgram.prom"
     inbox.mkdir()
-    (inbox / "first.avro").write_bytes(avro_file(rows[::2]))
+
+    def move_in(name, rows):
+        hidden = inbox / f".{name}"
+        hidden.write_bytes(avro_file(rows))
+        hidden.rename(inbox / name)
+
+    def lines(what):
+        return sum(f"--sink {postgres.url}: {what}" in line for line in run.process.log.read_text().splitlines())
+
+    move_in("first.avro", rows[::3])
     (inbox / "no.avro").write_bytes(b"no avro")
     prepare_tables(postgres.url)
     sinks = f"--sink={postgres.url}", f"--sink=prometheus:{exposed}"
     run = start_stream("--watch", inbox, f"--prism_location={prism}", *sinks)
     eventually("the first rows", lambda: rows_in(postgres), 90)
     postgres.kill()
-    hidden = inbox / ".second"
-    hidden.write_bytes(avro_file(rows[1::2]))
-    hidden.rename(inbox / "second.avro")
-    time.sleep(5)  # more panes are due in that time
+    move_in("second.avro", rows[1::3])
+    eventually("the first line", lambda: lines("waiting, for at most 10m"), 60)
     postgres.start()
+    eventually("the line after it", lambda: lines("back after"), 60)
+    with postgres.connect() as connection:
+        connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
+        move_in("third.avro", rows[2::3])
+        eventually("the second line", lambda: lines("waiting, for at most 10m") == 2, 60)
+        connection.execute("ALTER TABLE elsewhere RENAME TO hushgram_snapshots")
     run.until_tallies(exact_tallies(list(collections.values()), rows))
     run.until_letters({}, 1)
 
@@ -98,10 +127,28 @@ def test_tables_of_a_stream_on_prism(collections, prism, now, start_stream, post
         return read_results(str(run.output), "snapshots", Snapshot.from_avro)
 
     eventually("the rows", lambda: rows_in(postgres) == [s.to_avro() for s in best()], 60)
+    assert (lines("waiting"), lines("back after")) == (2, 2)
     newest = {(s.key.collection, s.key.group or ""): s for s in sorted(best(), key=lambda s: s.key.window_end)}
     expected = {key: (s.reports, s.mean) for key, s in newest.items()}
     eventually("the gauges", lambda: gauges(exposed) == (expected, 1), 60)
     _ends_when_asked(run)
+
+
+def test_a_sink_that_stays_away_ends_a_stream_on_prism_with_a_line(
+    collections, prism, now, start_stream, postgres, tmp_path
+):
+    rows = [row for row in everything(collections, now, seed=41, count=20).accepted if row["id"] is None]
+    (tmp_path / "first.avro").write_bytes(avro_file(rows))
+    prepare_tables(postgres.url)
+    with postgres.connect() as connection:
+        options = "--watch", tmp_path, f"--prism_location={prism}", f"--sink={postgres.url}", "--sink-patience=1s"
+        run = start_stream(*options)
+        eventually("the start", lambda: "reading" in run.process.log.read_text(), 90)
+        connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
+        assert run.process.join(120) == 2, run.process.tail()
+    last = run.process.log.read_text().splitlines()[-1]
+    reason = 'not there after 1s (--sink-patience): relation "hushgram_snapshots" does not exist'
+    assert last == f"hushgram: the job ended: --sink {postgres.url}: {reason}"
 
 
 def gauges(path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -153,3 +153,38 @@ def read_topic(address: str, name: str) -> list[Any]:
                 ended.add(message.partition())
     client.close()
     return found
+
+
+class Topic:
+    """A topic, created with so many partitions, or there already if it is none. Messages go to partitions in turn."""
+
+    def __init__(self, broker: Any, name: str, partitions: int = 4) -> None:
+        from confluent_kafka import Producer
+
+        self.broker, self.name, self.sent, self.partitions = broker, name, 0, max(1, partitions)
+        if partitions:
+            broker.create_topic(name, partitions)
+        # Patience: some tests take the broker away.
+        self.producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
+
+    @property
+    def options(self) -> list[str]:
+        return ["--kafka", self.broker.address, "--topic", self.name]
+
+    def send(self, messages: Iterable[bytes | None]) -> None:
+        for message in messages:
+            self.producer.produce(self.name, message, partition=self.sent % self.partitions)
+            self.sent += 1
+        assert self.producer.flush(60) == 0
+
+
+def recreate(broker: Any, topic: Topic, partitions: int = 4) -> Topic:
+    """The topic, deleted and created again."""
+    from confluent_kafka.admin import AdminClient
+
+    from deploy.local.processes import eventually
+
+    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    admin.delete_topics([topic.name])[topic.name].result(30)
+    eventually("the end of the topic", lambda: not broker.has_topic(topic.name), 30)
+    return Topic(broker, topic.name, partitions)

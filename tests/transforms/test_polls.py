@@ -17,10 +17,21 @@ from schemas.messages import LARGEST_MESSAGE, encode_message
 from schemas.records import DeadLetter
 from transforms.deduplicate import SHARDS, unpack
 from transforms.emit import ParseAndTally
+from transforms.kafka_client import TopicState
 from transforms.parse import Parser
 from transforms.plan import FUTURE_ALLOWED, Plan
 from transforms.sources import kafka
-from transforms.sources.kafka import Partitions, ReadPolls, Tracker
+from transforms.sources.kafka import ReadKafka
+from transforms.sources.kafka_positions import (
+    NO_EPOCH,
+    Partitions,
+    Position,
+    Positions,
+    TopicError,
+    Tracker,
+    adapted,
+    beyond,
+)
 from transforms.sources.poll import LETTER_MINUTE, UNKNOWN, Poll, polls, received_times
 from transforms.tally import tally
 from transforms.uploads import accept
@@ -237,54 +248,158 @@ def test_letters_carry_offset_receipt_and_payload():
     assert PARSER.received(poll_of(rows, received)) == START + 4
 
 
-def message(partition, offset, stamp, value=b"x", error=None):
+def message(partition, offset, stamp, value=b"x", error=None, epoch=None):
     answers = {"partition": partition, "offset": offset, "value": value, "error": error, "timestamp": (1, stamp)}
+    answers["leader_epoch"] = epoch
     return SimpleNamespace(**{name: lambda answer=answer: answer for name, answer in answers.items()})
 
 
 def error_of(name, fatal=False):
-    return SimpleNamespace(name=lambda: name, fatal=lambda: fatal)
+    return SimpleNamespace(name=lambda: name, fatal=lambda: fatal, str=lambda: f"in words, {name}")
+
+
+def positions(topic_id="a", **partitions):
+    return Positions(topic_id, {int(name[1:]): position for name, position in partitions.items()})
+
+
+def read(taken, at):
+    return list(kafka.received("t", kafka.sorted_out("t", taken), at))
 
 
 def test_partitions_keep_their_own_times_and_offsets(monkeypatch):
     monkeypatch.setattr(kafka, "now", lambda: 500_000)
     taken = [
-        message(0, 5, 100),
+        message(0, 5, 100, epoch=1),
         message(1, 9, 70_000),
-        message(0, 6, 90, None),
+        message(0, 6, 90, None, epoch=1),
         message(1, 12, 10**9),
-        message(0, 9, 400),
+        message(0, 9, 400, epoch=2),
     ]
-    read = ReadPolls({}, None, 0)._received("t", taken, {0: (5, 200), 1: (9, UNKNOWN)})
-    found = {partition: (offset, received, made) for partition, offset, received, made in read}
-    assert {partition: part[:2] for partition, part in found.items()} == {0: (10, 400), 1: (13, 500_000)}
-    [poll] = found[0][2]
+    made = read(taken, positions(p0=Position(5, 200), p1=Position(9)))
+    found = {partition: (position, part) for partition, position, part in made}
+    assert {partition: part[0] for partition, part in found.items()} == {
+        0: Position(10, 400, 2),
+        1: Position(13, 500_000, NO_EPOCH),
+    }
+    [poll] = found[0][1]
     assert (poll.source, poll.offsets.tolist(), poll.received.tolist()) == ("t[0]", [5, 6, 9], [200, 200, 400])
     assert poll.messages == (b"x", None, b"x")
-    assert [poll.received.tolist() for poll in found[1][2]] == [[70_000], [500_000]]
+    assert [poll.received.tolist() for poll in found[1][1]] == [[70_000], [500_000]]
+
+
+def test_the_end_of_a_partition_is_a_position_and_never_one_before_its_last_message():
+    end = error_of("_PARTITION_EOF")
+    taken = [message(0, 5, 100, epoch=3), message(0, 7, 0, error=end), message(1, 4, 0, error=end)]
+    assert [
+        (partition, at.offset, at.epoch) for partition, at, _ in read(taken, positions(p0=Position(5), p1=Position(4)))
+    ] == [
+        (0, 6, 3),
+        (0, 7, 3),
+    ]
 
 
 def test_errors_that_waiting_mends_are_passed_over_and_others_end_the_call():
     passing = [message(0, 1, 5), message(0, 0, 0, error=error_of("_ALL_BROKERS_DOWN")), message(0, 2, 6)]
-    [(_, offset, _, [poll])] = ReadPolls({}, None, 0)._received("t", passing, {0: (0, UNKNOWN)})
-    assert (offset, poll.offsets.tolist()) == (3, [1, 2])
-    for error in (error_of("_AUTO_OFFSET_RESET"), error_of("_ALL_BROKERS_DOWN", fatal=True)):
+    [(_, position, [poll])] = read(passing, positions(p0=Position(0)))
+    assert (position.offset, poll.offsets.tolist()) == (3, [1, 2])
+    for error in (error_of("TOPIC_AUTHORIZATION_FAILED"), error_of("_ALL_BROKERS_DOWN", fatal=True)):
         with pytest.raises(RuntimeError, match=r"t\[0\]"):
-            list(ReadPolls({}, None, 0)._received("t", [message(0, 0, 0, error=error)], {0: (0, UNKNOWN)}))
+            kafka.sorted_out("t", [message(0, 0, 0, error=error)])
+    gone = [message(0, 1, 5), message(1, 0, 0, error=error_of("_AUTO_OFFSET_RESET"))]
+    assert kafka.sorted_out("t", gone).missing == [1]
+    assert kafka.sorted_out("t", passing).troubles == {(0, "_ALL_BROKERS_DOWN"): "in words, _ALL_BROKERS_DOWN"}
+    away = [message(1, 0, 0, error=error_of("UNKNOWN_TOPIC_OR_PART"))]
+    assert list(kafka.sorted_out("t", away).troubles) == [(1, "UNKNOWN_TOPIC_OR_PART")]
+
+
+def test_a_trouble_that_goes_on_is_told_once_a_minute(caplog):
+    source = kafka.ReadPolls({}, None, 0)
+    source.setup()
+    for _ in range(100):
+        source._tell("t", {(0, "_TRANSPORT"): "refused", (1, "_TRANSPORT"): "refused"})
+    assert len(caplog.records) == 2
 
 
 def test_a_tracker_hands_on_what_was_claimed_and_no_more():
-    first = Partitions().initial_restriction(("t", ((1, 20), (0, 10))))
+    first = Partitions().initial_restriction(("t", "a", (0, 1), ((1, 20), (0, 10))))
     tracker = Tracker(first)
-    assert tracker.position() == ((0, 10, UNKNOWN), (1, 20, UNKNOWN))
+    assert tracker.position() == ("a", ((0, 10, UNKNOWN, NO_EPOCH), (1, 20, UNKNOWN, NO_EPOCH)))
     assert tracker.try_split(0.5) is None
     with pytest.raises(ValueError, match="without an end"):
         tracker.check_done()
-    assert tracker.try_claim((1, 25, 77))
-    assert tracker.try_split(0) == ((), ((0, 10, UNKNOWN), (1, 25, 77)))
-    assert not tracker.try_claim((0, 11, 99))
-    assert tracker.position() == ((0, 10, UNKNOWN), (1, 25, 77))
+    later = Positions.of(first).moved(1, Position(25, 77, 3)).restriction()
+    assert later == ("a", ((0, 10, UNKNOWN, NO_EPOCH), (1, 25, 77, 3)))
+    assert tracker.try_claim(later)
+    assert tracker.try_split(0) == ((), later)
+    assert not tracker.try_claim(first)
+    assert tracker.position() == later
     assert tracker.try_split(0) is None
     tracker.check_done()
     assert not tracker.is_bounded()
-    assert Partitions().truncate(("t", ()), first) is None
+    assert Partitions().truncate(("t", "a", (0, 1), ()), first) is None
+
+
+# What becomes of positions when the topic changes ------------------------------------------------------------------
+
+STOOD = positions(p1=Position(200, 5_000, 4), p3=Position(7, 9_000, 0))
+SHARE = (1, 2)
+"""Of partitions by twos, the odd ones."""
+
+
+def test_a_topic_that_has_not_changed_leaves_positions_as_they_are():
+    assert adapted("t", SHARE, STOOD, TopicState("a", 4)) == (STOOD, [])
+    assert adapted("t", SHARE, STOOD, TopicState("a", 5)) == (STOOD, [])
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_beginning_and_the_gap_is_told():
+    found, gaps = adapted("t", SHARE, STOOD, TopicState("b", 4))
+    assert found == positions("b", p1=Position(0, 5_000), p3=Position(0, 9_000))
+    assert [(gap.source, gap.position, gap.received) for gap in gaps] == [("t[1]", 200, 5_000), ("t[3]", 7, 9_000)]
+    for gap in gaps:
+        [letter] = PARSER.parse(gap)
+        assert (letter.reason, letter.reports, letter.position) == ("deleted_unread", None, gap.position)
+        assert "created again" in letter.detail
+
+
+def test_new_partitions_fall_to_shares_and_are_read_from_their_beginning():
+    found, gaps = adapted("t", SHARE, STOOD, TopicState("a", 8))
+    assert (found, gaps) == (positions(**vars_of(STOOD), p5=Position(0, 5_000), p7=Position(0, 5_000)), [])
+    found, gaps = adapted("t", SHARE, STOOD, TopicState("b", 6))
+    assert found.offsets == {1: 0, 3: 0, 5: 0}
+    assert len(gaps) == 2
+
+
+def vars_of(some):
+    return {f"p{partition}": position for partition, position in some.partitions.items()}
+
+
+@given(st.integers(1, 6), st.integers(0, 20), st.booleans())
+def test_every_partition_of_a_topic_that_grows_has_one_reader(first, more, together):
+    elements = ReadKafka("t", dict.fromkeys(range(first), 0), {}, None, 0, together, "a").elements()
+    grown = TopicState("a", first + more)
+    found = [adapted("t", e[2], Positions.of(Partitions().initial_restriction(e)), grown)[0] for e in elements]
+    assert sorted(partition for part in found for partition in part.partitions) == list(range(first + more))
+
+
+def test_a_topic_that_was_created_again_with_fewer_partitions_ends_the_stream():
+    with pytest.raises(TopicError, match=r"with 2 partitions, and partition 3 is read.*--generation"):
+        adapted("t", SHARE, STOOD, TopicState("b", 2))
+
+
+def test_without_ids_a_topic_is_taken_for_the_same_and_an_id_is_kept_once_it_is_known():
+    old = positions("", p1=Position(200, 5_000, 4))
+    assert adapted("t", SHARE, old, TopicState("", 2)) == (old, [])
+    assert adapted("t", SHARE, old, TopicState("a", 2)) == (positions("a", p1=Position(200, 5_000, 4)), [])
+    assert adapted("t", SHARE, STOOD, TopicState("", 4)) == (STOOD, [])
+
+
+def test_what_was_deleted_unread_is_a_gap_and_what_was_lost_ends_the_stream():
+    at = Position(200, 5_000, 4)
+    position, gap = beyond("t", 1, at, 350, 900)
+    assert position == Position(350, 5_000, 4)
+    assert (gap.source, gap.position, gap.received) == ("t[1]", 200, 5_000)
+    assert "offsets 200 to 349" in gap.detail
+    assert beyond("t", 1, Position(0), 1, 1)[1].received > 0
+    for low, high in ((0, 150), (0, 900), (200, 900)):
+        with pytest.raises(TopicError, match=r"t\[1\]: .*lost messages.*--generation"):
+            beyond("t", 1, at, low, high)

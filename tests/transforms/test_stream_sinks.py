@@ -26,6 +26,7 @@ from transforms.kafka_client import KafkaError
 from transforms.sinks import kafka
 from transforms.sinks.kafka import WriteToTopic, message_key
 from transforms.sinks.panes import WriteLetters, WritePanes, pane_name
+from transforms.sinks.patience import OUTAGES
 from transforms.tallies import Tallies
 
 COLLECTION = Collection(name="c", low=0, high=1, buckets=4, epsilon=1)
@@ -181,10 +182,12 @@ def test_a_letter_that_comes_late_is_a_file_of_its_own(tmp_path):
 class Producer:
     """A broker that takes what it is told to take."""
 
-    def __init__(self, refuse=(), keeps=0):
-        self.refuse, self.keeps, self.sent, self.waiting = refuse, keeps, [], []
+    def __init__(self, refuse=(), keeps=0, most=10**6):
+        self.refuse, self.keeps, self.most, self.sent, self.waiting = refuse, keeps, most, [], []
 
     def produce(self, topic, value, key, on_delivery):
+        if len(self.waiting) == self.most:
+            raise BufferError
         self.sent.append((topic, key, value))
         self.waiting.append(on_delivery)
 
@@ -200,8 +203,8 @@ class Producer:
 
 
 def writer(monkeypatch, client):
-    monkeypatch.setattr(kafka, "producer", lambda properties, file: client)
-    fn = WriteToTopic("kafka:out", "out", {"bootstrap.servers": "there"}, None)
+    monkeypatch.setattr(kafka, "producer", lambda properties, file, **more: client)
+    fn = WriteToTopic("kafka:out", "out", {"bootstrap.servers": "there"}, None, 60)
     fn.setup()
     return fn
 
@@ -228,9 +231,16 @@ def test_panes_of_a_window_have_one_key_and_others_have_others(monkeypatch):
 
 @pytest.mark.parametrize("client", [Producer(refuse=[1]), Producer(keeps=2)])
 def test_a_bundle_fails_if_the_broker_has_not_taken_all(monkeypatch, client):
-    with pytest.raises(KafkaError, match="topic 'out'") as told:
+    with pytest.raises(KafkaError, match=r"^--sink kafka:out: [12] snapshots not taken \(--sink-patience\): ") as told:
         send(writer(monkeypatch, client), answer(), answer(index=1))
     assert "\n" not in str(told.value)
+    OUTAGES.end("kafka:out")
+
+
+def test_a_client_that_is_full_is_emptied_first(monkeypatch):
+    client = Producer(most=2)
+    send(writer(monkeypatch, client), *(answer(index=index) for index in range(5)))
+    assert [Snapshot.from_avro(decode_message(value)[1]).pane.index for _, _, value in client.sent] == [0, 1, 2, 3, 4]
 
 
 def test_a_failed_bundle_is_not_held_against_the_next(monkeypatch):

@@ -22,7 +22,7 @@ from transforms.result_coders import DeadLetterCoder, HistogramCoder, SnapshotCo
 from transforms.seen_ids import SeenIds
 from transforms.sinks.board import Board
 from transforms.sinks.prometheus import KeepBoard
-from transforms.sources.kafka import Partitions
+from transforms.sources.kafka_positions import Partitions
 from transforms.sources.unbounded import Watermarks
 from transforms.sources.watched import Directory
 from transforms.tallies import Tallies
@@ -62,7 +62,10 @@ VALUES = {
     ),
     "mark of a shard's ids": (CountOnce.MARK.coder, bytes(range(16))),
     "ids of a shard": (CountOnce.IDS.coder, (1000).to_bytes(8, "little") + bytes(range(32))),
-    "where a topic is read from": (Partitions().restriction_coder(), ((0, 17, 1_767_225_600_000), (3, 0, -(2**62)))),
+    "where a topic is read from": (
+        Partitions().restriction_coder(),
+        ("w9FysW8fSmyBZq+BzFmgxQ", ((0, 17, 1_767_225_600_000, 4), (3, 0, -(2**62), -1))),
+    ),
     "where a directory is read from": (
         Directory().restriction_coder(), (("inbox/a.avro", "inbox/ü.avro"), "inbox/c.avro", 4096, 1_767_225_600_000),
     ),

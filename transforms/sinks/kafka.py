@@ -15,8 +15,12 @@ from schemas.definitions import SNAPSHOT
 from schemas.messages import encode_message
 from schemas.records import Histogram, Key, Snapshot
 from transforms.kafka_client import KafkaError, producer
+from transforms.sinks.patience import DEFAULT_SECONDS, OUTAGES, duration
 
-FLUSH_SECONDS = 60.0
+QUIET_SECONDS = 5.0
+"""What takes the brokers longer is told."""
+MARGIN_SECONDS = 5.0
+"""The client gives a message up by itself, and says so a moment later."""
 
 
 def message_key(key: Key) -> bytes:
@@ -36,17 +40,28 @@ class PublishToKafka(beam.PTransform[Any, Any]):
     topic: str
     properties: Mapping[str, str]
     properties_file: str | None
+    patience_seconds: float = DEFAULT_SECONDS
 
     def expand(self, results: tuple[PCollection[Any], PCollection[Any]]) -> None:
-        write = WriteToTopic(self.name, self.topic, self.properties, self.properties_file)
+        write = WriteToTopic(self.name, self.topic, self.properties, self.properties_file, self.patience_seconds)
         results[0] | "Publish" >> beam.ParDo(write)
 
 
 class WriteToTopic(beam.DoFn):
-    """Each snapshot one message, in Avro's single-object encoding; a bundle ends when the broker has them all."""
+    """Each snapshot one message, in Avro's single-object encoding; a bundle ends when the broker has them all.
 
-    def __init__(self, name: str, topic: str, properties: Mapping[str, str], properties_file: str | None) -> None:
-        self.name, self.topic = name, topic
+    The client itself tries again while brokers are away, until its patience is over, and keeps messages in their order.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topic: str,
+        properties: Mapping[str, str],
+        properties_file: str | None,
+        patience_seconds: float = DEFAULT_SECONDS,
+    ) -> None:
+        self.name, self.topic, self.patience_seconds = name, topic, patience_seconds
         self.properties, self.properties_file = dict(properties), properties_file
 
     def setup(self) -> None:
@@ -55,20 +70,36 @@ class WriteToTopic(beam.DoFn):
     def start_bundle(self) -> None:
         self.failed: list[str] = []
         if self.client is None:
-            self.client = producer(self.properties, self.properties_file)
+            # Zero would be without end, and less than a second no time to connect.
+            milliseconds = min(2**31 - 1, max(1000, round(1000 * self.patience_seconds)))
+            more = {"message.timeout.ms": milliseconds}
+            self.client = producer(self.properties, self.properties_file, **more)
 
     def process(self, element: tuple[Snapshot, Histogram]) -> None:
         snapshot = element[0]
-        value = encode_message(SNAPSHOT, snapshot.to_avro())
-        self.client.produce(self.topic, value, message_key(snapshot.key), on_delivery=self._delivered)
+        message = self.topic, encode_message(SNAPSHOT, snapshot.to_avro()), message_key(snapshot.key)
+        try:
+            self.client.produce(*message, on_delivery=self._delivered)
+        except BufferError:  # the client holds as many as it may: memory has a bound
+            self._flush()
+            self.client.produce(*message, on_delivery=self._delivered)
         self.client.poll(0)
         Metrics.counter("sinks", self.name).inc()
 
     def finish_bundle(self) -> None:
-        left = self.client.flush(FLUSH_SECONDS)
+        self._flush()
+
+    def _flush(self) -> None:
+        left = self.client.flush(QUIET_SECONDS)
+        if left:
+            OUTAGES.begin(self.name, self.patience_seconds, f"{left} snapshots not taken yet")
+            left = self.client.flush(self.patience_seconds + MARGIN_SECONDS)
         if left or self.failed:
             # Raised, so that the engine does the bundle again: a snapshot must not be lost in silence.
-            raise KafkaError(f"topic {self.topic!r}: {left} snapshots not taken; {'; '.join(self.failed[:3])}")
+            reasons = "; ".join(dict.fromkeys(self.failed[:3])) or f"no answer for {duration(self.patience_seconds)}"
+            count = max(left, len(self.failed))
+            raise KafkaError(f"--sink {self.name}: {count} snapshots not taken (--sink-patience): {reasons}")
+        OUTAGES.end(self.name)
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import apache_beam as beam
 import psycopg
@@ -19,16 +21,20 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import Jsonb
 
 from schemas.records import Histogram, Snapshot
-from transforms.sinks.postgresql_tables import Connection, columns, prepare, upsert
-
-Result = TypeVar("Result")
+from transforms.sinks.patience import DEFAULT_SECONDS, OutOfPatienceError, one_line, patiently
+from transforms.sinks.postgresql_tables import Connection, PostgreSQLError, columns, prepare, upsert
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0)
-"""Seconds between attempts to reach a server that is away: for about a minute."""
 AT_ONCE = 100
 """So many snapshots, at most, are one transaction."""
-PATIENCE = {
+STATEMENT_SECONDS, ANSWER_SECONDS = 45.0, 60.0
+"""How long a statement may take, by the server's clock, and a transaction, by ours: that of a frozen server stands."""
+TRANSIENT = ("08", "25006", "40", "42P01", "3F000", "53", "55", "57", "58")
+"""SQLSTATEs, or how they begin, of what passes, or is put right without a change to this job: a lost connection, a
+primary that became a replica, serialization and deadlock, a table or schema that is away, a full disk or too many
+connections, a lock, a statement that took too long or a server that stops, a failing disk. All others are final: rights
+that were taken away, other columns, rows that the table refuses."""
+CONNECTION = {
     "application_name": "hushgram",
     "connect_timeout": "10",
     # A peer that vanished without a word is noticed after half a minute.
@@ -61,51 +67,84 @@ def _or_null(number: float) -> float | None:
 def connect(url: str) -> Connection:
     """A connection. Passwords are not in the URL: libpq takes them from the environment or a file, where it runs."""
     given = conninfo_to_dict(url)
-    settings: dict[str, Any] = {name: value for name, value in PATIENCE.items() if name not in given}
+    settings: dict[str, Any] = {name: value for name, value in CONNECTION.items() if name not in given}
     # Statements are not kept on the server: a pooler in between may give each transaction another one.
     return psycopg.connect(make_conninfo(url, **settings), autocommit=True, prepare_threshold=None)
 
 
 def prepare_tables(url: str) -> None:
     """Once, before any worker starts."""
-    with connect(url) as connection:
+    with connect(url) as connection, answering(connection):
         prepare(connection)
 
 
-def patiently(attempt: Callable[[], Result], pauses: Sequence[float] = PAUSES) -> Result:
-    """Tries again while the server is away, for as long as there are pauses; then its error is raised.
+@contextmanager
+def answering(connection: Connection) -> Iterator[None]:
+    """Ends with an error if what is done over the connection takes longer than `ANSWER_SECONDS`.
 
-    The driver's `OperationalError` means just that: a connection refused or lost, a server that stops, a deadlock.
+    No setting of the server or of the protocol does this for a server that is frozen: its system still acknowledges
+    what it is sent, and its clocks stand still.
     """
-    for pause in pauses:
+    seconds, cut = ANSWER_SECONDS, threading.Event()
+    with socket.socket(fileno=os.dup(connection.fileno())) as line:
+
+        def hang_up() -> None:
+            cut.set()
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(seconds, hang_up)
+        timer.daemon = True
+        timer.start()
         try:
-            return attempt()
-        except (psycopg.OperationalError, psycopg.InterfaceError):
-            time.sleep(pause)
-    return attempt()
+            yield
+        except psycopg.Error:
+            if cut.is_set():
+                raise psycopg.OperationalError(f"no answer within {seconds:.0f} seconds") from None
+            raise
+        finally:
+            timer.cancel()
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether waiting may mend it; the driver knows no SQLSTATE where there is no connection."""
+    if not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return error.sqlstate.startswith(TRANSIENT)
 
 
 class Writer:
     """Writes snapshots over one connection, which is kept, and made anew when it is lost."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, patience_seconds: float = DEFAULT_SECONDS) -> None:
+        self.url, self.patience_seconds = url, patience_seconds
         self.connection: Connection | None = None
 
     def write(self, snapshots: Sequence[Snapshot]) -> int:
-        """All of them or none, in one transaction; returns how many were new, or better than what was there."""
+        """All of them or none, in one transaction; returns how many were new, or better than what was there.
+
+        An attempt whose end is not known may have been committed: a row that is there already is then no better.
+        """
         # In one order everywhere, so that no two writers wait for each other's rows.
         ordered = sorted(
             snapshots, key=lambda s: (s.key.collection, s.key.window_start, s.key.window_end, s.key.group or "")
         )
         rows = [values(snapshot) for snapshot in ordered]
-        return patiently(lambda: self._write(rows)) if rows else 0
+        if not rows:
+            return 0
+        try:
+            return patiently(self.url, lambda: self._write(rows), is_transient, self.patience_seconds)
+        except (psycopg.Error, OutOfPatienceError) as error:
+            raise PostgreSQLError(f"--sink {self.url}: {one_line(error)}") from None
 
     def _write(self, rows: Sequence[dict[str, Any]]) -> int:
         try:
             if self.connection is None:
                 self.connection = connect(self.url)
-            with self.connection.transaction(), self.connection.cursor() as cursor:
+            with answering(self.connection), self.connection.transaction(), self.connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL statement_timeout = {round(1000 * STATEMENT_SECONDS)}")
                 cursor.executemany(upsert(), rows)
                 return cursor.rowcount
         except BaseException:
@@ -118,9 +157,9 @@ class Writer:
             self.connection = None
 
 
-def write_all(url: str, snapshots: Sequence[Snapshot]) -> int:
+def write_all(url: str, patience_seconds: float, snapshots: Sequence[Snapshot]) -> int:
     """Any number of snapshots; returns how many were new or better."""
-    with closing(Writer(url)) as writer:
+    with closing(Writer(url, patience_seconds)) as writer:
         parts = (snapshots[start : start + AT_ONCE] for start in range(0, len(snapshots), AT_ONCE))
         return sum(writer.write(part) for part in parts)
 
@@ -128,11 +167,11 @@ def write_all(url: str, snapshots: Sequence[Snapshot]) -> int:
 class UpsertSnapshots(beam.DoFn):
     """A bundle ends when the database has all of its snapshots; one that fails is the engine's to repeat."""
 
-    def __init__(self, name: str, url: str) -> None:
-        self.name, self.url = name, url
+    def __init__(self, name: str, url: str, patience_seconds: float) -> None:
+        self.name, self.url, self.patience_seconds = name, url, patience_seconds
 
     def setup(self) -> None:
-        self.writer = Writer(self.url)
+        self.writer = Writer(self.url, self.patience_seconds)
 
     def start_bundle(self) -> None:
         self.waiting: list[Snapshot] = []
@@ -161,6 +200,7 @@ class UpsertIntoPostgreSQL(beam.PTransform[Any, Any]):
 
     name: str
     url: str
+    patience_seconds: float = DEFAULT_SECONDS
 
     def expand(self, results: tuple[PCollection[Any], PCollection[Any]]) -> None:
-        results[0] | "Upsert" >> beam.ParDo(UpsertSnapshots(self.name, self.url))
+        results[0] | "Upsert" >> beam.ParDo(UpsertSnapshots(self.name, self.url, self.patience_seconds))

@@ -1,8 +1,8 @@
 """Kafka as an unbounded source: a splittable DoFn that polls, and checkpoints itself where it stands.
 
-An element is (topic, ((partition, first offset), …)). On Flink it is one partition, since the stage is keyed by its
-element. On Prism it is all of them: Prism keeps one watermark for a stage, that of the last bundle, so that several
-elements would not wait for each other and lose reports to lateness.
+On Flink an element is one partition, since the stage is keyed by its element. On Prism it is all of them: Prism keeps
+one watermark for a stage, that of the last bundle, so that several elements would not wait for each other and lose
+reports to lateness.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apache_beam as beam
@@ -22,18 +22,19 @@ from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from transforms.kafka_client import GIVE_UP, consumer
-from transforms.sources.poll import UNKNOWN, Poll, polls, received_times
-from transforms.sources.unbounded import (
-    CALL_SECONDS,
-    CLOCK_MARGIN,
-    REST_SECONDS,
-    NeverDone,
-    NeverSplit,
-    Watermarks,
-    advance,
-    now,
+from transforms.kafka_client import ABSENT, DENIED, OUT_OF_RANGE, TopicState, admin, consumer, describe
+from transforms.sources.kafka_positions import (
+    NO_EPOCH,
+    Element,
+    Partitions,
+    Position,
+    Positions,
+    TopicError,
+    adapted,
+    beyond,
 )
+from transforms.sources.poll import Gap, Poll, polls, received_times
+from transforms.sources.unbounded import CALL_SECONDS, CLOCK_MARGIN, REST_SECONDS, Watermarks, advance, now
 
 LOG = logging.getLogger(__name__)
 
@@ -43,43 +44,21 @@ POLL_BYTES = 1 << 21
 """A poll takes about so many bytes at most: its number of messages follows from the size of those before. Of larger
 polls of packed reports the columns leave the processor's cache, and take longer."""
 COMMIT_SECONDS = 5.0
-
-Element = tuple[str, tuple[tuple[int, int], ...]]
-Positions = dict[int, tuple[int, int]]
-"""Of each partition, the next offset, and the latest received time."""
-
-
-class Tracker(NeverDone):
-    """Restrictions are ((partition, next offset, received), …)."""
-
-    def __init__(self, restriction: Sequence[tuple[int, int, int]]) -> None:
-        self.positions: Positions = {partition: (offset, received) for partition, offset, received in restriction}
-
-    def position(self) -> tuple[tuple[int, int, int], ...]:
-        return tuple((partition, *rest) for partition, rest in sorted(self.positions.items()))
-
-    def try_claim(self, position: tuple[int, int, int]) -> bool:
-        if self.stopped:
-            return False
-        partition, offset, received = position
-        self.positions[partition] = offset, received
-        return True
-
-
-class Partitions(NeverSplit):
-    def initial_restriction(self, element: Element) -> tuple[tuple[int, int, int], ...]:
-        return tuple((partition, offset, UNKNOWN) for partition, offset in element[1])
-
-    def create_tracker(self, restriction: Any) -> Tracker:
-        return Tracker(restriction)
+TROUBLE_SECONDS = 60.0
+"""The same trouble is told so often at most."""
+ABSENT_SECONDS = 30.0
+"""A topic that is deleted and created again is absent for a moment; one that stays away ends the call."""
 
 
 @beam.DoFn.unbounded_per_element()
 class ReadPolls(beam.DoFn):
-    """Polls of the partitions of an element, for ever.
+    """Polls of the partitions of an element, for ever, and gaps where messages were deleted before they were read.
 
     The watermark is the least of the partitions' received times, less `max_delay` (milliseconds). A partition is empty
     only if the broker answered so: one that is down must not look like one that has nothing to say.
+
+    A consumer knows a topic by its name, and goes on at the same offset when the topic is deleted and created again. So
+    what a poll brought counts only after a broker has said that the topic still has its id: then it had it before, too.
     """
 
     def __init__(self, properties: Mapping[str, str], properties_file: str | None, max_delay: int) -> None:
@@ -89,6 +68,10 @@ class ReadPolls(beam.DoFn):
         self.lock = threading.Lock()
         self.spare: dict[Any, tuple[Any, dict[int, int]]] = {}
         self.committed: dict[Any, float] = {}
+        self.admin: Any = None
+        self.silent: set[str] = set()
+        self.told: dict[Any, float] = {}
+        self.absent_since: dict[str, float] = {}
 
     def teardown(self) -> None:
         for client, _ in self.spare.values():
@@ -100,26 +83,46 @@ class ReadPolls(beam.DoFn):
         tracker: Any = beam.DoFn.RestrictionParam(Partitions()),
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(Watermarks()),
     ) -> Iterator[Any]:
-        topic = element[0]
-        positions = {partition: (offset, received) for partition, offset, received in tracker.current_restriction()}
+        topic, _, share, _ = element
+        positions = Positions.of(tracker.current_restriction())
         client = self._open(topic, positions)
         try:
             self._commit(client, topic, positions)
             limit, deadline, caught_up = 1000, time.monotonic() + CALL_SECONDS, False
             while not caught_up and time.monotonic() < deadline:
                 messages = client.consume(limit, POLL_SECONDS)
-                for partition, offset, received, part in self._received(topic, messages, positions):
-                    if not tracker.try_claim((partition, offset, received)):
+                taken = sorted_out(topic, messages)
+                self._tell(topic, taken.troubles)
+                moved = self._moved(client, topic, share, positions, taken.missing)
+                if moved is None:
+                    tracker.defer_remainder(Duration(REST_SECONDS))
+                    if not taken.by_partition and not taken.ends and not taken.missing:
+                        self._keep(topic, client, positions)
+                        client = None
+                    return
+                now_at, gaps = moved
+                if now_at != positions:
+                    # The client stands elsewhere; what it has brought is read again.
+                    if tracker.try_claim(now_at.restriction()):
+                        for gap in gaps:
+                            LOG.warning("%s, offset %d: %s", gap.source, gap.position, gap.detail)
+                            yield TimestampedValue(gap, Timestamp(micros=1000 * gap.received))
+                        tracker.defer_remainder(Duration(0))
+                    return
+                for partition, position, part in received(topic, taken, positions):
+                    positions = positions.moved(partition, position)
+                    if not tracker.try_claim(positions.restriction()):
                         return
-                    positions[partition] = offset, received
                     for poll in part:
                         yield TimestampedValue(poll, Timestamp(micros=1000 * int(poll.received[0])))
                 caught_up = len(messages) < limit and _unread(client, topic, positions) <= len(messages)
                 size = sum(len(message) for message in messages) // max(1, len(messages))
                 limit = min(MOST, max(FEWEST, POLL_BYTES // max(1, size)))
-            if caught_up and not self._follow_the_clock(client, topic, positions, tracker):
-                return
-            advance(watermark, min(received for _, received in positions.values()), self.max_delay)
+            if caught_up:
+                positions = self._follow_the_clock(client, topic, positions)
+                if not tracker.try_claim(positions.restriction()):
+                    return
+            advance(watermark, positions.received, self.max_delay)
             # A rest of one second more than meant: Flink's runner cuts what is left of it to whole seconds.
             tracker.defer_remainder(Duration(REST_SECONDS if caught_up else 0))
             self._keep(topic, client, positions)
@@ -130,92 +133,186 @@ class ReadPolls(beam.DoFn):
 
     def _open(self, topic: str, positions: Positions) -> Any:
         """A client that stands where the restriction says; one that was kept, if it does."""
-        offsets = {partition: offset for partition, (offset, _) in positions.items()}
         with self.lock:
-            client, at = self.spare.pop((topic, *offsets), (None, None))
+            client, at = self.spare.pop(_key(topic, positions), (None, None))
         if client is None:
             client = consumer(self.properties, self.properties_file)
-        if at != offsets:  # new, or a bundle was thrown away: back to where the checkpoint is
-            from confluent_kafka import TopicPartition
-
-            client.assign([TopicPartition(topic, partition, offset) for partition, offset in offsets.items()])
+        if at != positions.offsets:  # new, or a bundle was thrown away: back to where the checkpoint is
+            client.assign(_places(topic, positions))
         return client
 
     def _keep(self, topic: str, client: Any, positions: Positions) -> None:
         with self.lock:
-            offsets = {partition: offset for partition, (offset, _) in positions.items()}
-            self.spare[(topic, *offsets)] = client, offsets
+            self.spare[_key(topic, positions)] = client, positions.offsets
 
-    def _received(
-        self, topic: str, messages: Sequence[Any], positions: Positions
-    ) -> Iterator[tuple[int, int, int, list[Poll]]]:
-        """Of each partition that got on: partition, next offset, latest received time, and the polls."""
-        by_partition: dict[int, list[Any]] = {}
-        ends: dict[int, int] = {}
-        for message in messages:
-            error = message.error()
-            if error is None:
-                by_partition.setdefault(message.partition(), []).append(message)
-            elif error.name() == "_PARTITION_EOF":
-                ends[message.partition()] = message.offset()
-            elif error.fatal() or error.name() in GIVE_UP:
-                raise RuntimeError(f"{topic}[{message.partition()}]: {error}")
-            else:
-                LOG.warning("%s[%s]: %s", topic, message.partition(), error)
-        for partition, mine in by_partition.items():
-            Metrics.counter("source", "messages").inc(len(mine))
-            stamps = np.array([message.timestamp()[1] for message in mine], dtype=np.int64)
-            offsets = np.array([message.offset() for message in mine], dtype=np.int64)
-            received = received_times(stamps, positions[partition][1], now())
-            values = [message.value() for message in mine]
-            made = list(polls(f"{topic}[{partition}]", offsets, received, values))
-            yield partition, int(offsets[-1]) + 1, int(received[-1]), made
-        for partition, end in ends.items():
-            # Behind the last message there may be marks of transactions, which are never handed out.
-            offset, latest = positions[partition]
-            if end > offset:
-                yield partition, end, latest, []
+    def _moved(
+        self, client: Any, topic: str, share: tuple[int, int], positions: Positions, missing: Sequence[int]
+    ) -> tuple[Positions, list[Gap]] | None:
+        """Where to read on, and what was deleted unread: nothing, and where we are, while the topic is the same and has
+        it all. None if no broker says so: then what came cannot be told from messages of another topic."""
+        state = self._described(topic)
+        if state is None:
+            return None
+        now_at, gaps = adapted(topic, share, positions, state)
+        if now_at != positions:
+            return now_at, gaps
+        for partition in missing:
+            ends = self._ends(client, topic, partition)
+            if ends is None:
+                return None
+            position, gap = beyond(topic, partition, positions.partitions[partition], *ends)
+            now_at = now_at.moved(partition, position)
+            gaps.append(gap)
+        return now_at, gaps
 
-    def _follow_the_clock(self, client: Any, topic: str, positions: Positions, tracker: Any) -> bool:
-        """Move the received time of empty partitions on; whether the restriction is still ours."""
+    def _described(self, topic: str) -> TopicState | None:
+        """The topic as it is now, or None if no broker says so, or there is none at the moment."""
+        from confluent_kafka import KafkaException
+
+        try:
+            if self.admin is None:
+                self.admin = admin(self.properties, self.properties_file)
+            state = describe(self.admin, topic)
+        except (KafkaException, TimeoutError) as error:
+            self._without_answer(topic, error.args[0] if isinstance(error, KafkaException) else None)
+            return None
+        self.absent_since.pop(topic, None)
+        if topic in self.silent:
+            self.silent.discard(topic)
+            LOG.warning("topic %s: Kafka answers again", topic)
+        return state
+
+    def _without_answer(self, topic: str, error: Any) -> None:
+        """Tells it once; raises what waiting does not mend, and what it has not mended."""
+        reason = "no answer" if error is None else error.str()
+        if error is not None and error.name() in DENIED:
+            raise TopicError(f"topic {topic!r}: {reason}")
+        if error is not None and error.name() in ABSENT:
+            since = self.absent_since.setdefault(topic, time.monotonic())
+            if time.monotonic() - since > ABSENT_SECONDS:
+                advice = "if it was deleted, create it again, and resume: it is then read from its beginning"
+                raise TopicError(f"topic {topic!r}: {reason} ({ABSENT_SECONDS:.0f} s): {advice}")
+        if topic not in self.silent:
+            self.silent.add(topic)
+            LOG.warning("topic %s: waiting for Kafka: %s", topic, reason)
+
+    def _tell(self, topic: str, troubles: Mapping[tuple[int, str], str]) -> None:
+        """Troubles by partition and name; one that goes on is told again now and then."""
+        for trouble, text in troubles.items():
+            key, at = (topic, *trouble), time.monotonic()
+            if at - self.told.get(key, -TROUBLE_SECONDS) >= TROUBLE_SECONDS:
+                self.told[key] = at
+                LOG.warning("%s[%s]: %s", topic, trouble[0], text)
+
+    def _ends(self, client: Any, topic: str, partition: int) -> tuple[int, int] | None:
+        """The first offset of a partition and the one behind its last, as the broker says now, if it does."""
         from confluent_kafka import KafkaException, TopicPartition
 
-        for partition, (offset, received) in positions.items():
+        try:  # a round trip, so that it is the broker that answers
+            answer = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=2, cached=False)
+        except KafkaException as error:
+            self._tell(topic, {(partition, error.args[0].name()): error.args[0].str()})
+            return None
+        return None if answer is None else (answer[0], answer[1])
+
+    def _follow_the_clock(self, client: Any, topic: str, positions: Positions) -> Positions:
+        """With the received time of empty partitions moved on."""
+        for partition, position in positions.partitions.items():
             asked = now()
-            try:  # a round trip, so that it is the broker that answers
-                answer = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=2, cached=False)
-            except KafkaException as error:
-                LOG.warning("%s[%s]: %s", topic, partition, error)
-                continue
-            if answer is not None and answer[1] <= offset and asked - CLOCK_MARGIN > received:
-                if not tracker.try_claim((partition, offset, asked - CLOCK_MARGIN)):
-                    return False
-                positions[partition] = offset, asked - CLOCK_MARGIN
-        return True
+            ends = self._ends(client, topic, partition)
+            if ends is not None and ends[1] <= position.offset and asked - CLOCK_MARGIN > position.received:
+                positions = positions.moved(partition, replace(position, received=asked - CLOCK_MARGIN))
+        return positions
 
     def _commit(self, client: Any, topic: str, positions: Positions) -> None:
         """What was read before this call, told to the broker: for those who watch the lag, nothing rests on it."""
-        key = topic, *positions
+        key = _key(topic, positions)
         if time.monotonic() - self.committed.get(key, -COMMIT_SECONDS) < COMMIT_SECONDS:
             return
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import KafkaException
 
         self.committed[key] = time.monotonic()
         try:
-            offsets = [TopicPartition(topic, partition, offset) for partition, (offset, _) in positions.items()]
-            client.commit(offsets=offsets, asynchronous=True)
+            client.commit(offsets=_places(topic, positions), asynchronous=True)
         except KafkaException as error:
             LOG.warning("%s: %s", topic, error)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a consumer has handed out, by partition."""
+
+    by_partition: Mapping[int, Sequence[Any]]
+    """Messages."""
+    ends: Mapping[int, int]
+    """The offset behind the last message, of partitions that were read to their end."""
+    missing: Sequence[int]
+    """Partitions whose position the broker does not have."""
+    troubles: Mapping[tuple[int, str], str]
+    """Errors that pass, by partition and name."""
+
+
+def sorted_out(topic: str, messages: Sequence[Any]) -> Taken:
+    """What is among the messages, which may be errors; those that do not pass are raised."""
+    by_partition: dict[int, list[Any]] = {}
+    taken = Taken(by_partition, ends := {}, missing := [], troubles := {})
+    for message in messages:
+        error, partition = message.error(), message.partition()
+        if error is None:
+            by_partition.setdefault(partition, []).append(message)
+        elif error.name() == "_PARTITION_EOF":
+            ends[partition] = message.offset()
+        elif error.name() in OUT_OF_RANGE:
+            missing.append(partition)
+        elif error.fatal() or error.name() in DENIED:
+            raise TopicError(f"{topic}[{partition}]: {error.str()}")
+        else:
+            troubles[partition, error.name()] = error.str()
+    return taken
+
+
+def received(topic: str, taken: Taken, positions: Positions) -> Iterator[tuple[int, Position, list[Poll]]]:
+    """Of each partition that got on: its number, its new position, and the polls."""
+    latest = dict(positions.partitions)
+    for partition, mine in taken.by_partition.items():
+        Metrics.counter("source", "messages").inc(len(mine))
+        stamps = np.array([message.timestamp()[1] for message in mine], dtype=np.int64)
+        offsets = np.array([message.offset() for message in mine], dtype=np.int64)
+        times = received_times(stamps, latest[partition].received, now())
+        made = list(polls(f"{topic}[{partition}]", offsets, times, [message.value() for message in mine]))
+        epoch = mine[-1].leader_epoch()
+        latest[partition] = Position(int(offsets[-1]) + 1, int(times[-1]), NO_EPOCH if epoch is None else epoch)
+        yield partition, latest[partition], made
+    for partition, end in taken.ends.items():
+        # Behind the last message there may be marks of transactions, which are never handed out.
+        if end > latest[partition].offset:
+            yield partition, replace(latest[partition], offset=end), []
+
+
+def _key(topic: str, positions: Positions) -> tuple[Any, ...]:
+    return topic, positions.topic_id, *positions.partitions
+
+
+def _places(topic: str, positions: Positions) -> list[Any]:
+    from confluent_kafka import TopicPartition
+
+    return [
+        TopicPartition(topic, partition, position.offset, leader_epoch=position.epoch)
+        if position.epoch != NO_EPOCH
+        else TopicPartition(topic, partition, position.offset)
+        for partition, position in positions.partitions.items()
+    ]
 
 
 def _unread(client: Any, topic: str, positions: Positions) -> float:
     """How many messages are known to be unread, from what came with the last fetch; before the first, without end."""
     from confluent_kafka import TopicPartition
 
-    ends = [client.get_watermark_offsets(TopicPartition(topic, partition), cached=True)[1] for partition in positions]
+    offsets = positions.offsets
+    ends = [client.get_watermark_offsets(TopicPartition(topic, partition), cached=True)[1] for partition in offsets]
     if min(ends) < 0:
         return math.inf
-    return sum(max(0, end - offset) for end, (offset, _) in zip(ends, positions.values(), strict=True))
+    return sum(max(0, end - offset) for end, offset in zip(ends, offsets.values(), strict=True))
 
 
 @dataclass
@@ -232,13 +329,19 @@ class ReadKafka(beam.PTransform[Any, Any]):
     max_delay: int
     together: bool
     """All partitions in one element, or each in one of its own."""
+    topic_id: str = ""
+    """As a broker tells it; without one, a topic that is created again is taken for the same."""
 
     def expand(self, pipeline: Any) -> PCollection[Any]:
-        starts = tuple(sorted(self.offsets.items()))
-        elements = [(self.topic, starts)] if self.together else [(self.topic, (start,)) for start in starts]
         return (
             pipeline
-            | "Partitions" >> beam.Create(elements)
+            | "Partitions" >> beam.Create(self.elements())
             | "Spread" >> beam.Reshuffle()
             | "Poll" >> beam.ParDo(ReadPolls(self.properties, self.properties_file, self.max_delay))
         )
+
+    def elements(self) -> list[Element]:
+        starts = tuple(sorted(self.offsets.items()))
+        if self.together:
+            return [(self.topic, self.topic_id, (0, 1), starts)]
+        return [(self.topic, self.topic_id, (start[0], len(starts)), (start,)) for start in starts]

@@ -1,4 +1,4 @@
-"""Messages as a stream source hands them on: some at once, each with the time at which it was received."""
+"""Messages as a stream source hands them on: some at once, each with the time at which it was received; and gaps."""
 
 from __future__ import annotations
 
@@ -28,6 +28,17 @@ class Poll:
 
     def position(self, index: int) -> int | None:
         return None if self.offsets is None else int(self.offsets[index])
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Messages of a partition, from `position` on, that were deleted before they were read."""
+
+    source: str
+    position: int
+    detail: str
+    received: int
+    """When the messages before it were received: nothing is known of its own."""
 
 
 def received_times(stamps: IntArray, floor: int, now: int) -> IntArray:

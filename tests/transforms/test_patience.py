@@ -1,0 +1,142 @@
+"""Patience with sinks that are away: attempts until they are back, one line at the beginning and one at the end."""
+
+import logging
+import threading
+
+import psycopg
+import pytest
+
+from transforms.sinks import patience
+from transforms.sinks.patience import OutOfPatienceError, patiently
+from transforms.sinks.postgresql import is_transient
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self):
+        self.now, self.pauses = 0.0, []
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(patience, "time", made)
+    return made
+
+
+AWAY = psycopg.OperationalError("away\nfor a while")
+
+
+def failing(times, error=AWAY):
+    """An attempt that fails so many times."""
+    left = [error] * times
+
+    def attempt():
+        if left:
+            raise left.pop()
+        return "done"
+
+    return attempt
+
+
+def said(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_attempts_go_on_until_the_server_is_back_and_pauses_grow_to_a_bound(clock, caplog):
+    assert patiently("db", failing(12), is_transient, 600) == "done"
+    assert clock.pauses == [0.25, 0.5, 1, 2, 4, 8, 10, 10, 10, 10, 10, 10]
+    assert said(caplog) == ["--sink db: waiting, for at most 10m: away", "--sink db: back after 76 seconds"]
+
+
+def test_a_connection_that_is_made_anew_at_once_needs_no_line(clock, caplog):
+    assert patiently("db", failing(1), is_transient, 600) == "done"
+    assert said(caplog) == []
+
+
+def test_patience_has_an_end_to_the_second(clock, caplog):
+    with pytest.raises(OutOfPatienceError, match=r"not there after 1m \(--sink-patience\): away$"):
+        patiently("db", failing(1000), is_transient, 60)
+    assert clock.now == 60
+    assert said(caplog) == ["--sink db: waiting, for at most 1m: away"]
+    patience.OUTAGES.end("db")
+
+
+def test_no_patience_is_one_attempt(clock):
+    with pytest.raises(OutOfPatienceError):
+        patiently("db", failing(1), is_transient, 0)
+    assert clock.pauses == []
+
+
+def test_many_writers_that_wait_at_once_say_it_once(caplog):
+    outages, together = patience.Outages(), threading.Barrier(8)
+
+    def writer():
+        together.wait()
+        outages.begin("db", 60, "away")
+        together.wait()
+        outages.end("db")
+
+    threads = [threading.Thread(target=writer) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said(caplog) == ["--sink db: waiting, for at most 1m: away", "--sink db: back after 0 seconds"]
+
+
+WAITED_FOR = [
+    "AdminShutdown",
+    "CannotConnectNow",
+    "ConnectionException",
+    "CrashShutdown",
+    "DeadlockDetected",
+    "DiskFull",
+    "InvalidSchemaName",
+    "IoError",
+    "LockNotAvailable",
+    "OutOfMemory",
+    "QueryCanceled",
+    "ReadOnlySqlTransaction",
+    "SerializationFailure",
+    "TooManyConnections",
+    "UndefinedTable",
+]
+FINAL = [
+    "CheckViolation",
+    "DatatypeMismatch",
+    "InsufficientPrivilege",
+    "InvalidColumnReference",
+    "NotNullViolation",
+    "NumericValueOutOfRange",
+    "SyntaxError",
+    "UndefinedColumn",
+]
+
+
+@pytest.mark.parametrize("name", WAITED_FOR)
+def test_what_passes_by_itself_is_waited_for(name):
+    assert is_transient(getattr(psycopg.errors, name)("said"))
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_what_only_a_person_can_mend_is_final(name, clock):
+    error = getattr(psycopg.errors, name)("said")
+    with pytest.raises(type(error)):
+        patiently("db", failing(5, error), is_transient, 600)
+    assert clock.pauses == []
+
+
+def test_a_connection_that_cannot_be_made_is_waited_for_and_a_mistake_of_ours_is_not():
+    assert is_transient(psycopg.OperationalError("refused"))
+    assert is_transient(psycopg.InterfaceError("the connection is closed"))
+    assert not is_transient(psycopg.ProgrammingError("no such placeholder"))
+    assert not is_transient(ValueError("said"))
