@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="FILE", help="a picture, as .png or .svg")
     parser.add_argument("--json", action="store_true", help="all figures for programs, instead of tables")
     parser.add_argument("--runs", type=int, default=8, metavar="N", help="simulated estimates a shape (default: 8)")
-    parser.add_argument("--seed", type=int, default=1, help="(default: 1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="an equal seed tells the same (default: 1)")
 
 
 def run(argv: Sequence[str]) -> int:

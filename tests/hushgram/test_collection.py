@@ -133,7 +133,7 @@ def test_a_device_reports_cells_and_clips_in_silence():
         cell = c.report(value)
         assert isinstance(cell, int)
         assert 0 <= cell < c.randomizer.cells
-    low, beyond = c.simulate([0.0] * 50, seed=3), c.simulate([-1e9] * 50, seed=3)
+    low, beyond = (c.simulate([value] * 50, np.random.default_rng(3)) for value in (0.0, -1e9))
     assert low.tolist() == beyond.tolist()
 
 
