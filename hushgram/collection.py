@@ -230,8 +230,10 @@ class Collection:
         given = tally if isinstance(tally, Mapping) else {self.revision: tally}
         for revision in given:
             if revision not in self.revisions:
-                known = ", ".join(self.revisions)
-                raise ValueError(f"tally of an unknown revision {checks.shown(revision)}, known: {known}")
+                from hushgram.revisions import explain_unknown  # only here: it makes collections itself
+
+                explained = explain_unknown(self, str(revision))
+                raise ValueError(f"tally of an unknown revision {checks.shown(revision)}: {explained}")
         checked = {}
         for revision, collection in self.revisions.items():
             if revision in given:

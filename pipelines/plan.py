@@ -32,7 +32,7 @@ from hushgram.planning import (
     reports_needed,
 )
 from pipelines import plan_picture
-from pipelines.console import UsageError, collections_in, say
+from pipelines.console import UsageError, collections_in, pick_collection, say
 from pipelines.plan_words import Plan, as_json, told
 from pipelines.values import draw_for, known_values
 
@@ -186,9 +186,7 @@ def _collection(options: argparse.Namespace) -> Collection:
     if options.collection is None and len(collections) > 1:
         raise UsageError(f"--collection: missing, allowed: {', '.join(collections)}")
     name = next(iter(collections)) if options.collection is None else options.collection
-    if name not in collections:
-        raise UsageError(f"--collection: got {name!r}, allowed: {', '.join(collections)}")
-    return collections[name]
+    return pick_collection(collections, name)
 
 
 def _plannable(given: Collection) -> Collection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import fastavro
@@ -26,12 +27,19 @@ def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], 
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
     paths = result_files(directory, kind) or _paths(directory)
     if not paths:
-        kinds = ", ".join(ENDINGS)
-        raise UsageError(f"{directory}: no {kind} there, as {kinds} files below a folder for each collection")
+        raise UsageError(f"{directory}: {none_there(directory, kind)}")
     try:
         return best(make(record) for path in paths for record in read_records(path))
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{directory}: files that hold something else than {kind}: no {error}") from None
+
+
+def none_there(directory: str, kind: str) -> str:
+    """Why there are no results of a kind, and what writes them."""
+    if "://" not in directory and not Path(directory).exists():
+        return "no such directory"
+    kinds = ", ".join(ENDINGS)
+    return f"no {kind} there, as {kinds} files below a folder for each collection; `hushgram aggregate` writes them"
 
 
 def result_files(directory: str, kind: str) -> list[str]:

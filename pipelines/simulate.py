@@ -14,7 +14,7 @@ import numpy as np
 
 from hushgram import Collection
 from hushgram.mechanisms.base import chunks
-from pipelines.console import UsageError, collections_in, offsets_in, parse_time, say
+from pipelines.console import UsageError, collections_in, offsets_in, parse_time, pick_collection, say
 from pipelines.live import Faults, Live, send
 from pipelines.simulated import (
     CELLS_PER_BATCH,
@@ -32,6 +32,8 @@ from schemas.encode import encode_reports, write_container
 
 EXAMPLE = "hushgram simulate --collections collections.yaml --values taxi --reports 100000 --output reports"
 HOUR = 3_600_000
+MOST_REPORTS = 10**9
+MOST_HOURS = 24 * 3650
 ROWS_PER_FILE = 500_000
 ROWS_PER_BLOCK = 10_000
 
@@ -72,15 +74,15 @@ def run(argv: Sequence[str]) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     collections = collections_in(options.collections)
-    if options.collection and options.collection not in collections:
-        raise UsageError(f"--collection: got {options.collection!r}, allowed: {', '.join(collections)}")
-    if not 0 < options.reports <= 10**9 or not 0 < options.hours <= 24 * 3650:
-        raise UsageError("--reports and --hours: allowed: more than zero, at most 10⁹ reports and ten years")
+    chosen = [pick_collection(collections, options.collection)] if options.collection else list(collections.values())
+    if not 0 < options.reports <= MOST_REPORTS:
+        raise UsageError(f"--reports: got {options.reports}, allowed: more than zero, at most {MOST_REPORTS:,}")
+    if not 0 < options.hours <= MOST_HOURS:
+        raise UsageError(f"--hours: got {options.hours:g}, allowed: more than zero, at most {MOST_HOURS:,}, ten years")
     if options.seed < 0:
         raise UsageError(f"--seed: got {options.seed}, allowed: a whole number of zero or more")
     if not options.output and not options.kafka:
         raise UsageError("--output: missing; it may be left out with --kafka only")
-    chosen = [collections[options.collection]] if options.collection else list(collections.values())
     draws = [(collection, draw_for(collection, options.values)) for collection in chosen]
     started, live = time.monotonic(), _live(options) if options.kafka else None
     start, span = parse_time("--start", options.start), int(options.hours * HOUR)

@@ -8,10 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hushgram import Collection, CollectionError, Windows, load_collections
 from hushgram.draws import Law
 from hushgram.loading import parse_collections
+from hushgram.windows import LONGEST, format_duration, parse_duration
 
 BASE = {"name": "commute", "low": 0, "high": 180, "buckets": 1024, "epsilon": 1.0}
 
@@ -416,6 +419,11 @@ def test_every_mistake_in_a_file_is_told(text, message):
         parse_collections(text)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@given(st.integers(0, LONGEST))
+def test_a_duration_is_read_as_it_is_written(milliseconds):
+    assert parse_duration("time", format_duration(milliseconds)) == milliseconds
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
