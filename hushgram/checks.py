@@ -61,7 +61,8 @@ def label(name: str, value: object, empty: bool = False) -> str:
     if isinstance(value, bool):
         refuse(name, value, "a text; YAML reads yes, no, on and off as true and false: put it in quotes")
     if not isinstance(value, str) or len(value) > 128 or not value.isprintable() or not (value.strip() or empty):
-        refuse(name, value, "a printable text of 1 to 128 characters")
+        advice = "; put a number in quotes" if isinstance(value, Real) else ""
+        refuse(name, value, f"a printable text of 1 to 128 characters{advice}")
     return value
 
 

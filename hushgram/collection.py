@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hushgram import arrays, checks, validation
-from hushgram.arrays import IntArray
+from hushgram.arrays import FloatArray, IntArray
 from hushgram.checks import CollectionError, refuse
 from hushgram.domain import Domain
-from hushgram.draws import Law, os_below
+from hushgram.draws import Law, os_below, simulation_generator
 from hushgram.estimate import Estimate, Status
 from hushgram.estimators import ESTIMATORS, Method, Solution
 from hushgram.mechanisms import MECHANISMS, Mechanism, Options
@@ -107,9 +107,15 @@ class Collection:
         """The cells of as many devices as there are values: seeded, for tests, demonstrations and planning only.
 
         They come in the narrowest unsigned type that holds the alphabet.
+
+        With a number as `seed`, equal calls give equal cells, and the noise is independent of all else: of values that
+        any generator drew with the same seed, of other collections, and of other values. For its stream is keyed by the
+        collection's name and revision and by a digest of the values (`draws.simulation_generator`), so that groups may
+        share a seed, unless their values are equal one by one. A `Generator` is drawn from as it is, and advances:
+        values may come from the same one, and generators of equal state give equal noise to any values.
         """
-        rng = np.random.default_rng(seed)
         checked = arrays.finite_numbers("values", values)
+        rng = generator_for(self, checked, seed, "noise")
         cells = np.empty(checked.shape, dtype=np.min_scalar_type(self.randomizer.cells - 1))
         for part in chunks(checked.size):
             positions = self.randomizer.locate(self.domain.to_unit(checked[part]))
@@ -224,8 +230,10 @@ class Collection:
         given = tally if isinstance(tally, Mapping) else {self.revision: tally}
         for revision in given:
             if revision not in self.revisions:
-                known = ", ".join(self.revisions)
-                raise ValueError(f"tally of an unknown revision {checks.shown(revision)}, known: {known}")
+                from hushgram.revisions import explain_unknown  # only here: it makes collections itself
+
+                explained = explain_unknown(self, str(revision))
+                raise ValueError(f"tally of an unknown revision {checks.shown(revision)}: {explained}")
         checked = {}
         for revision, collection in self.revisions.items():
             if revision in given:
@@ -238,6 +246,18 @@ class Collection:
         reports = sum(self.revisions[revision].randomizer.reports(counts) for revision, counts in window.items())
         status: Status = "no_reports" if reports == 0 else "too_few" if reports < self.minimum_reports else "ok"
         return Estimate(self.domain, self.buckets, reports, status, solution)
+
+
+def generator_for(
+    collection: Collection, values: FloatArray, seed: int | np.random.Generator, purpose: str
+) -> np.random.Generator:
+    """A generator as it is; of a number, the stream that belongs to this collection, these values and this purpose."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    digest = hashlib.sha256()
+    for part in chunks(values.size):  # so that no copy of all values is made
+        digest.update((values[part] + 0.0).astype("<f8").tobytes())  # + 0.0: zero has no sign
+    return simulation_generator(seed, purpose, collection.name, collection.revision, digest.digest())
 
 
 FIELDS = tuple(entry.name for entry in fields(Collection))

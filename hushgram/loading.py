@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,25 @@ def parse_collections(text: str) -> dict[str, Collection]:
     >>> parse_collections(text)["age"].mechanism
     'square_wave'
     """
-    content = _read_yaml(text)
-    entries = content.get("collections") if isinstance(content, Mapping) and len(content) == 1 else None
+    from hushgram.bounded_yaml import read_yaml  # only here: a device needs no YAML
+
+    content = read_yaml(text)
+    if not isinstance(content, Mapping) or list(content) != ["collections"]:
+        raise CollectionError(f"got {_found(content)}, allowed: one entry, collections, that maps names to collections")
+    entries = content["collections"]
     if not isinstance(entries, Mapping):
-        raise CollectionError("the file must have one entry, collections, that maps names to collections")
+        refuse("collections", entries, "a mapping of names to collections, such as {commute: {domain: …, epsilon: 1}}")
     if not entries:
         raise CollectionError("collections: got none, allowed: at least one")
     return {name: _collection(name, entry) for name, entry in entries.items()}
+
+
+def _found(content: object) -> str:
+    if content is None:
+        return "an empty file"
+    if not isinstance(content, Mapping):
+        return f"a file that holds {shown(content)}"
+    return f"the entries {', '.join(map(checks.key, islice(content, 10)))}"
 
 
 def _collection(name: object, entry: object) -> Collection:
@@ -56,16 +68,23 @@ def _collection(name: object, entry: object) -> Collection:
     try:
         if not isinstance(entry, Mapping):
             refuse("collection", entry, "a mapping with domain, epsilon and more")
+        for key in entry:
+            if key in DOMAIN_KEYS:
+                raise CollectionError(
+                    f"{key}: belongs into domain, such as domain: {{low: 0, high: 180, unit: minutes}}"
+                )
         _known_keys("", entry, COLLECTION_KEYS)
         given: dict[str, Any] = dict(entry)
-        domain = given.pop("domain", None)
+        if "domain" not in given:
+            raise CollectionError("domain: missing, allowed: a mapping such as {low: 0, high: 180, unit: minutes}")
+        domain = given.pop("domain")
         if not isinstance(domain, Mapping):
             refuse("domain", domain, "a mapping such as {low: 0, high: 180, unit: minutes}")
         _known_keys("domain.", domain, DOMAIN_KEYS)
         for where, mapping, required in (("domain.", domain, ("low", "high")), ("", given, ("epsilon",))):
             for key in required:
                 if key not in mapping:
-                    raise CollectionError(f"{where}{key}: missing")
+                    raise CollectionError(f"{where}{key}: missing, allowed: a number")
         if "windows" in given:
             given["windows"] = Windows.parse(given["windows"])
     except CollectionError as error:
@@ -77,34 +96,3 @@ def _known_keys(where: str, given: Mapping[Any, Any], known: tuple[str, ...]) ->
     for key in given:
         if key not in known:
             raise CollectionError(f"{where}{checks.key(key)}: unknown, allowed: {', '.join(known)}{hint(key, known)}")
-
-
-def _read_yaml(text: str) -> object:
-    import yaml  # only here: a device needs no YAML
-
-    class Loader(yaml.SafeLoader):
-        """YAML lets a later entry of the same name win in silence; a configuration should not."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            own = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-            seen: set[Hashable] = set()
-            for key_node in own:
-                key = self.construct_object(key_node, deep=True)
-                if isinstance(key, Hashable):  # others are refused below
-                    if key in seen:
-                        raise CollectionError(f"line {key_node.start_mark.line + 1}: {shown(key)} stands twice")
-                    seen.add(key)
-            return super().construct_mapping(node, deep)
-
-    # YAML 1.1 reads 1e-3 as a text, for want of a dot; people mean the number.
-    exponent = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
-    Loader.add_implicit_resolver("tag:yaml.org,2002:float", exponent, list("-+0123456789"))
-    try:
-        return yaml.load(text, Loader)
-    except CollectionError:
-        raise
-    except RecursionError:
-        raise CollectionError("not valid YAML: nested too deeply") from None
-    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        # PyYAML lets what its own constructors stumble over through as it comes: dates that are none, tags that lie.
-        raise CollectionError(f"not valid YAML: {' '.join(str(error).split())}") from None

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushgram.arrays import FloatArray, finite_numbers
-from hushgram.collection import Collection
+from hushgram.collection import Collection, generator_for
 
 
 def second_phase(first: Collection, mean: float) -> Collection:
@@ -27,8 +27,9 @@ def squared_distances(first: Collection, values: npt.ArrayLike, mean: float) -> 
 
 def simulate_variance(collection: Collection, values: npt.ArrayLike, seed: int | np.random.Generator) -> float:
     """Both phases on simulated devices, split at random; the estimated variance, in the collection's units squared."""
-    rng = np.random.default_rng(seed)
-    devices = rng.permutation(finite_numbers("values", values))
+    checked = finite_numbers("values", values)
+    rng = generator_for(collection, checked, seed, "two phases")
+    devices = rng.permutation(checked)
     half = devices.size // 2
     mean = collection.estimate(collection.tally(collection.simulate(devices[:half], rng))).mean
     second = second_phase(collection, mean)

@@ -27,10 +27,10 @@ def parse_duration(name: str, text: object) -> int:
     return int(match[1]) * UNITS[match[2]]
 
 
-def written(milliseconds: int) -> str:
+def format_duration(milliseconds: int) -> str:
     """A duration as `parse_duration` reads it, in the largest unit that takes a whole number.
 
-    >>> written(90_000), written(86_400_000), written(0)
+    >>> format_duration(90_000), format_duration(86_400_000), format_duration(0)
     ('90s', '1d', '0ms')
     """
     fitting = [unit for unit in UNITS if milliseconds and milliseconds % UNITS[unit] == 0]
@@ -53,13 +53,14 @@ class Windows:
                 checks.whole(f"windows.{name} in milliseconds", getattr(self, name), least, LONGEST)
         if self.every > self.size:
             raise CollectionError(
-                f"windows.every: got {self.every} ms, allowed: at most windows.size ({self.size} ms), "
-                "or reports between two windows would be lost"
+                f"windows.every: got {format_duration(self.every)}, allowed: at most windows.size, "
+                f"{format_duration(self.size)}, or reports between two windows would be lost"
             )
         if self.size // self.slice > MOST_SLICES:
             raise CollectionError(
-                f"windows.every: got {self.every} ms for windows of {self.size} ms, "
-                f"which makes slices of {self.slice} ms; allowed: at most {MOST_SLICES} slices in a window"
+                f"windows.every: got {format_duration(self.every)} for windows of {format_duration(self.size)}, "
+                f"which makes slices of {format_duration(self.slice)}; "
+                f"allowed: at most {MOST_SLICES:,} slices in a window"
             )
 
     def __str__(self) -> str:
@@ -67,9 +68,9 @@ class Windows:
         >>> str(Windows(size=3_600_000, every=60_000, early=None))
         'windows of 1h every 1m, delay 2m, age 1d'
         """
-        early = "" if self.early is None else f", early {written(self.early)}"
-        delay, age = written(self.max_delay), written(self.max_age)
-        return f"windows of {written(self.size)} every {written(self.every)}, delay {delay}, age {age}{early}"
+        early = "" if self.early is None else f", early {format_duration(self.early)}"
+        size, every, delay, age = map(format_duration, (self.size, self.every, self.max_delay, self.max_age))
+        return f"windows of {size} every {every}, delay {delay}, age {age}{early}"
 
     @property
     def slice(self) -> int:

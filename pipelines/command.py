@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from hushgram import checks
 from pipelines.console import UsageError, complain, say
 
 COMMANDS = {
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if arguments else 2
     name = arguments[0]
     if name not in COMMANDS:
-        complain(f"no command {name!r}, allowed: {', '.join(COMMANDS)}")
+        complain(f"no command {name!r}, allowed: {', '.join(COMMANDS)}{checks.hint(name, COMMANDS)}")
         return 2
     try:
         run = _command(name)

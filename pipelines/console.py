@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from hushgram import Collection, CollectionError
+from hushgram import Collection, CollectionError, checks
 from hushgram.loading import parse_collections
 from transforms.texts import read_text
 
@@ -30,7 +30,15 @@ def collections_in(path: str) -> dict[str, Collection]:
         return parse_collections(read_text(path))
     except (CollectionError, OSError) as error:
         said = str(error) if isinstance(error, CollectionError) else f"cannot be read: {error}"
-        raise UsageError(f"{path}: {said}") from None
+        raise UsageError(f"--collections {path}: {said}") from None
+
+
+def pick_collection(collections: Mapping[str, Collection], name: str) -> Collection:
+    """The collection that `--collection` names."""
+    if name not in collections:
+        names = ", ".join(collections)
+        raise UsageError(f"--collection: got {name!r}, allowed: {names}{checks.hint(name, collections)}")
+    return collections[name]
 
 
 def check_generation(given: int) -> None:

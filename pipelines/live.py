@@ -12,8 +12,7 @@ import numpy as np
 from hushgram import Collection
 from hushgram.arrays import IntArray
 from pipelines.console import UsageError, say
-from pipelines.simulated import Devices, batches, columns, simulate_devices, truth
-from pipelines.values import Draw
+from pipelines.simulated import Devices, Fleet, batches, columns, simulate_devices, truth
 from schemas.definitions import REPORT_BATCH
 from schemas.encode import encode_report_messages
 from schemas.messages import encode_message
@@ -86,16 +85,17 @@ def event_times(collection: Collection, count: int, now: int, late: float, rng: 
     return now - ages
 
 
-def send(live: Live, draws: Sequence[tuple[Collection, Draw]], rng: np.random.Generator) -> list[dict[str, Any]]:
+def send(live: Live, fleets: Sequence[Fleet]) -> list[dict[str, Any]]:
     """Returns when the broker has everything; the truth of what can be counted."""
     client, failed = producer(live.properties, live.properties_file), list[str]()
-    lots: dict[str, list[Lot]] = {collection.name: [] for collection, _ in draws}
+    lots: dict[str, list[Lot]] = {fleet.collection.name: [] for fleet in fleets}
     done, started = 0, time.monotonic()
     while done < live.reports:
         due = min(live.reports, max(done + 1, int(live.rate * (time.monotonic() - started + TICK))))
-        for collection, draw in draws:
+        for fleet in fleets:
+            collection, rng = fleet.collection, fleet.rng
             times = event_times(collection, due - done, time.time_ns() // 1_000_000, live.faults.late, rng)
-            made = lot(collection, simulate_devices(collection, draw, times, rng), live, rng)
+            made = lot(collection, simulate_devices(collection, fleet.draw, times, rng), live, rng)
             for message in made.messages:
                 _produce(client, live.topic, message, failed)
             lots[collection.name].append(replace(made, messages=[]))
@@ -109,7 +109,7 @@ def send(live: Live, draws: Sequence[tuple[Collection, Draw]], rng: np.random.Ge
     damaged, repeated = sum(one.damaged for one in everything), sum(one.repeated for one in everything)
     say(f"{damaged:,} messages were cut short, {repeated:,} sent twice")
     counted = (
-        (collection, Devices.together([one.counted for one in lots[collection.name]])) for collection, _ in draws
+        (fleet.collection, Devices.together([one.counted for one in lots[fleet.collection.name]])) for fleet in fleets
     )
     return [line for collection, devices in counted if len(devices) for line in truth(collection, devices)]
 

@@ -32,7 +32,7 @@ from hushgram.planning import (
     reports_needed,
 )
 from pipelines import plan_picture
-from pipelines.console import UsageError, collections_in, say
+from pipelines.console import UsageError, collections_in, pick_collection, say
 from pipelines.plan_words import Plan, as_json, told
 from pipelines.values import draw_for, known_values
 
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="FILE", help="a picture, as .png or .svg")
     parser.add_argument("--json", action="store_true", help="all figures for programs, instead of tables")
     parser.add_argument("--runs", type=int, default=8, metavar="N", help="simulated estimates a shape (default: 8)")
-    parser.add_argument("--seed", type=int, default=1, help="(default: 1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="an equal seed tells the same (default: 1)")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -186,9 +186,7 @@ def _collection(options: argparse.Namespace) -> Collection:
     if options.collection is None and len(collections) > 1:
         raise UsageError(f"--collection: missing, allowed: {', '.join(collections)}")
     name = next(iter(collections)) if options.collection is None else options.collection
-    if name not in collections:
-        raise UsageError(f"--collection: got {name!r}, allowed: {', '.join(collections)}")
-    return collections[name]
+    return pick_collection(collections, name)
 
 
 def _plannable(given: Collection) -> Collection:

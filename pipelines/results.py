@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow.parquet as pq
@@ -39,8 +40,7 @@ def _records(directory: str, kind: str) -> Iterator[Any]:
         if paths:
             break
     if not paths:
-        kinds = ", ".join(ENDINGS)
-        raise UsageError(f"{directory}: no {kind} there, as {kinds} files below a folder for each collection")
+        raise UsageError(f"{directory}: {none_there(directory, kind)}")
     for path in paths:
         yield from read_records(path)
 
@@ -49,6 +49,14 @@ def letter_folders(directory: str) -> list[str]:
     """Where dead letters are: those of a stream, and those of each batch run that counts."""
     runs = [run_folder(directory, run.identity) for run in committed_runs(directory)]
     return [FileSystems.join(folder, DEAD_LETTERS) for folder in (directory, *runs)]
+
+
+def none_there(directory: str, kind: str) -> str:
+    """Why there are no results of a kind, and what writes them."""
+    if "://" not in directory and not Path(directory).exists():
+        return "no such directory"
+    kinds = ", ".join(ENDINGS)
+    return f"no {kind} there, as {kinds} files below a folder for each collection; `hushgram aggregate` writes them"
 
 
 def result_files(directory: str, kind: str) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from apache_beam.io.filesystems import FileSystems
 
 from hushgram import Collection, CollectionError
-from hushgram.windows import parse_duration
+from hushgram.windows import format_duration, parse_duration
 from pipelines.console import UsageError, check_generation, collections_in, complain, say
 from pipelines.outputs import check_directory, writing
 from pipelines.results import read_results
@@ -118,7 +118,10 @@ def merge(kept: Sequence[Histogram], length: int | None, generation: int) -> lis
         key, size = part.key, part.key.window_end - part.key.window_start
         if length is not None:
             if length % size:
-                raise UsageError(f"--window: windows of {size} ms do not fit evenly into {length} ms")
+                raise UsageError(
+                    f"--window: got {format_duration(length)}, allowed: a multiple of {format_duration(size)}, "
+                    f"the length of the kept windows of {part.key.collection!r}"
+                )
             if part.key.window_start % size:
                 continue  # of sliding windows, those that stand side by side hold everything once
             start = part.key.window_start // length * length

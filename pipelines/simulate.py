@@ -14,16 +14,28 @@ import numpy as np
 
 from hushgram import Collection
 from hushgram.mechanisms.base import chunks
-from pipelines.console import UsageError, collections_in, offsets_in, parse_time, say
+from pipelines.console import UsageError, collections_in, offsets_in, parse_time, pick_collection, say
 from pipelines.live import Faults, Live, send
 from pipelines.outputs import check_directory, writing
-from pipelines.simulated import CELLS_PER_BATCH, Devices, batches, columns, simulate_devices, truth
-from pipelines.values import Draw, draw_for, known_values
+from pipelines.simulated import (
+    CELLS_PER_BATCH,
+    Devices,
+    Fleet,
+    batches,
+    columns,
+    fleet_generator,
+    simulate_devices,
+    truth,
+)
+from pipelines.values import draw_for, known_values
 from schemas.definitions import REPORT, REPORT_BATCH
 from schemas.encode import encode_reports, write_container
 from transforms.atomic import atomically
 
 EXAMPLE = "hushgram simulate --collections collections.yaml --values taxi --reports 100000 --output reports"
+HOUR = 3_600_000
+MOST_REPORTS = 10**9
+MOST_HOURS = 24 * 3650
 ROWS_PER_FILE = 500_000
 ROWS_PER_BLOCK = 10_000
 
@@ -38,7 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hours", type=float, default=4.0, help="that events are spread over")
     parser.add_argument("--packed", action="store_true", help=f"batches of up to {CELLS_PER_BATCH} reports")
     parser.add_argument("--ids", action="store_true", help="a random id for each upload")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="an equal command with an equal seed makes equal reports, any other has values, noise and ids of its own; "
+        "live, no two runs are equal (default: 0)",
+    )
     live = parser.add_argument_group("live to Kafka", "events happen as they are sent; --output keeps the truth only")
     live.add_argument("--kafka", metavar="ADDRESS", help="brokers to send to, such as localhost:9092")
     live.add_argument("--topic", metavar="NAME", help="that reports are sent to")
@@ -57,19 +76,25 @@ def run(argv: Sequence[str]) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     collections = collections_in(options.collections)
-    if options.collection and options.collection not in collections:
-        raise UsageError(f"--collection: got {options.collection!r}, allowed: {', '.join(collections)}")
-    if not 0 < options.reports <= 10**9 or not 0 < options.hours <= 24 * 3650:
-        raise UsageError("--reports and --hours: allowed: more than zero, at most 10⁹ reports and ten years")
+    chosen = [pick_collection(collections, options.collection)] if options.collection else list(collections.values())
+    if not 0 < options.reports <= MOST_REPORTS:
+        raise UsageError(f"--reports: got {options.reports}, allowed: more than zero, at most {MOST_REPORTS:,}")
+    if not 0 < options.hours <= MOST_HOURS:
+        raise UsageError(f"--hours: got {options.hours:g}, allowed: more than zero, at most {MOST_HOURS:,}, ten years")
+    if options.seed < 0:
+        raise UsageError(f"--seed: got {options.seed}, allowed: a whole number of zero or more")
     if not options.output and not options.kafka:
         raise UsageError("--output: missing; it may be left out with --kafka only")
     if options.output:
         check_directory("--output", options.output)
-    chosen = [collections[options.collection]] if options.collection else list(collections.values())
     draws = [(collection, draw_for(collection, options.values)) for collection in chosen]
-    rng, started = np.random.default_rng(options.seed), time.monotonic()
-    live = _live(options) if options.kafka else None
-    truths = send(live, draws, rng) if live else _write_files(options, draws, rng)
+    started, live = time.monotonic(), _live(options) if options.kafka else None
+    start, span = parse_time("--start", options.start), int(options.hours * HOUR)
+    # What happens live happens once: reports with the ids of an earlier run would not be counted.
+    when = (time.time_ns(),) if live else (start, span)
+    request = (options.values, options.reports, *when)
+    fleets = [Fleet(c, draw, fleet_generator(options.seed, c, *request)) for c, draw in draws]
+    truths = send(live, fleets) if live else _write_files(options, fleets, start, span)
     if options.output:
         with writing("--output", options.output), atomically(str(Path(options.output) / "truth.jsonl")) as file:
             file.write("".join(json.dumps(line) + "\n" for line in truths).encode())
@@ -96,14 +121,12 @@ def _live(options: argparse.Namespace) -> Live:
     return Live(*sent, options.reports, options.rate, options.packed, options.ids, faults)
 
 
-def _write_files(
-    options: argparse.Namespace, draws: Sequence[tuple[Collection, Draw]], rng: np.random.Generator
-) -> list[dict[str, Any]]:
-    start, span = parse_time("--start", options.start), int(options.hours * 3_600_000)
+def _write_files(options: argparse.Namespace, fleets: Sequence[Fleet], start: int, span: int) -> list[dict[str, Any]]:
     output = Path(options.output)
     truths: list[dict[str, Any]] = []
-    for collection, draw in draws:
-        devices = simulate_devices(collection, draw, start + rng.integers(0, span, options.reports), rng)
+    for fleet in fleets:
+        collection, rng = fleet.collection, fleet.rng
+        devices = simulate_devices(collection, fleet.draw, start + rng.integers(0, span, options.reports), rng)
         with writing("--output", options.output):
             write_reports(output, collection, devices, options.packed, rng if options.ids else None)
         truths += truth(collection, devices)

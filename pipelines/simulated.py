@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hushgram import Collection
 from hushgram.arrays import FloatArray, IntArray
+from hushgram.draws import simulation_generator
 from pipelines.values import Draw
 from schemas.columns import Labels
 from schemas.encode import Octets
@@ -40,10 +41,29 @@ class Devices:
         return self.times.size
 
 
+@dataclass(frozen=True)
+class Fleet:
+    """The devices of one collection: what draws their values, and the generator behind all that is random of them."""
+
+    collection: Collection
+    draw: Draw
+    rng: np.random.Generator
+
+
+def fleet_generator(seed: int, collection: Collection, *request: object) -> np.random.Generator:
+    """The random stream of one collection and one request, such as a source of values, a number and a span of time.
+
+    An equal request repeats its reports; any other has reports of its own, although the seed is the same: collections,
+    groups and days that are simulated one by one share neither noise nor ids.
+    """
+    return simulation_generator(seed, "fleet", collection.name, collection.revision, *map(str, request))
+
+
 def simulate_devices(collection: Collection, draw: Draw, times: IntArray, rng: np.random.Generator) -> Devices:
+    """Devices that report at given times. Their noise also depends on their values: a file may have changed."""
     values, labels = draw(times.size, rng), len(collection.groups)
     groups = rng.integers(0, labels, times.size) if labels else np.zeros(times.size, dtype=np.int64)
-    return Devices(values, times, groups, collection.simulate(values, rng))
+    return Devices(values, times, groups, collection.simulate(values, seed=int(rng.integers(2**63))))
 
 
 def columns(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from hushgram import Collection
+from hushgram import Collection, checks
 from hushgram.arrays import FloatArray
 from hushgram.domain import Domain
 from pipelines.console import UsageError
@@ -37,6 +38,11 @@ IN_UNITS: dict[str, Callable[..., Draw]] = {
     "gamma": lambda shape, scale: lambda n, rng: rng.gamma(shape, scale, n),
     "exponential": lambda scale: lambda n, rng: rng.exponential(scale, n),
 }
+ENDINGS = (".csv", ".json", ".npz", ".parquet", ".tsv", ".txt")
+MOST_COLUMNS = 20
+"""So many columns of a file are listed at most, where the wanted one is not among them."""
+MOST_OF_AN_ERROR = 400
+"""Characters of an error of another library that a line repeats at most."""
 EXAMPLES = (
     *("uniform", "beta(5,2)", "bimodal", "lognormal", "normal(40,10)", "lognormal(3,1)", "gamma(4,9)"),
     *("data.csv:column", "counts.json", "results"),
@@ -55,11 +61,9 @@ def draw_for(collection: Collection, text: str, option: str = "--values") -> Dra
         return _stretched(collection.domain, _bundled(BUNDLED / f"{match[1]}.npz"))
     if match and match[1] in ON_THE_DOMAIN | IN_UNITS:
         in_units = match[1] in IN_UNITS and not (match[1] in ON_THE_DOMAIN and match[2] is None)
-        make = (IN_UNITS if in_units else ON_THE_DOMAIN)[match[1]]
         try:
-            drawn = make(*(float(part) for part in (match[2] or "").split(",") if part.strip()))
-            drawn(1, np.random.default_rng(0))
-        except (TypeError, ValueError) as error:
+            drawn = _distribution((IN_UNITS if in_units else ON_THE_DOMAIN)[match[1]], match[2] or "")
+        except ValueError as error:
             raise UsageError(f"{option} {text}: {error}") from None
         return drawn if in_units else _stretched(collection.domain, drawn)
     path, _, column = text.rpartition(":")
@@ -71,8 +75,26 @@ def draw_for(collection: Collection, text: str, option: str = "--values") -> Dra
         if Path(text).is_file():
             return _stretched(collection.domain, _histogram(_counts(text)))
     except Exception as error:  # a foreign file may raise what its reader happens to raise
-        raise UsageError(f"{option} {text}: {' '.join(str(error).split())[:200]}") from None
-    raise UsageError(f"{option}: got {text!r}, allowed: {known_values()}")
+        raise UsageError(f"{option} {text}: {' '.join(str(error).split())[:MOST_OF_AN_ERROR]}") from None
+    if path or "/" in text or Path(text).suffix in ENDINGS:
+        raise UsageError(f"{option} {text}: no such file or directory: {path or text}")
+    close = checks.hint(text.partition("(")[0], [name.partition("(")[0] for name in known_values().split(", ")])
+    raise UsageError(f"{option}: got {text!r}, allowed: {known_values()}{close}")
+
+
+def _distribution(make: Callable[..., Draw], numbers: str) -> Draw:
+    """What draws from a distribution with the given numbers, tried once."""
+    names = list(signature(make).parameters)
+    given = [float(part) for part in numbers.split(",") if part.strip()]
+    if len(given) != len(names):
+        expected = f"{len(names)} numbers, {' and '.join(names)}" if names else "no numbers"
+        raise ValueError(f"got {len(given)} numbers, allowed: {expected}")
+    draw = make(*given)
+    try:
+        draw(1, np.random.default_rng(0))
+    except ValueError as error:
+        raise ValueError(f"not possible as {' and '.join(names)}: {error}") from None
+    return draw
 
 
 def _stretched(domain: Domain, draw: Draw) -> Draw:
@@ -88,15 +110,20 @@ def _bundled(path: Path) -> Draw:
 
 def _column(path: str, column: str) -> Draw:
     values = _read_column(path, column)
-    if not values.size or not np.isfinite(values).all():
-        raise ValueError("allowed: at least one number, and finite ones only")
+    if not values.size:
+        raise ValueError("the column is empty, allowed: at least one number")
+    if not np.isfinite(values).all():
+        raise ValueError(f"got {values[~np.isfinite(values)][0]}, allowed: finite numbers only")
     return lambda n, rng: rng.choice(values, n)
 
 
 def _counts(path: str) -> FloatArray:
     """A histogram over equal parts of the domain: a list in JSON, or the column or array `counts` of a file."""
     if path.endswith(".json"):
-        return np.array(json.loads(Path(path).read_text(encoding="utf-8")), dtype=np.float64)
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(content, list):
+            raise ValueError(f"got {checks.shown(content)}, allowed: a list of counts, such as [3, 5, 2]")
+        return np.array(content, dtype=np.float64)
     if path.endswith(".npz"):
         with np.load(path) as file:
             return np.asarray(file["counts"], dtype=np.float64)
@@ -136,5 +163,24 @@ def _earlier(collection: Collection, directory: str) -> Draw:
 def _read_column(path: str, column: str) -> npt.NDArray[np.float64]:
     import polars as pl  # only here: it takes its time to load
 
-    frame = pl.read_parquet(path) if path.endswith(".parquet") else pl.read_csv(path)
-    return frame[column].drop_nulls().cast(pl.Float64).to_numpy()
+    # Of a CSV all is read as text: a type guessed from the first rows would not fit a text farther down.
+    is_csv = not path.endswith(".parquet")
+    try:
+        frame = pl.read_csv(path, infer_schema=False) if is_csv else pl.read_parquet(path)
+    except pl.exceptions.NoDataError:
+        raise ValueError("the file is empty") from None
+    if column not in frame.columns:
+        raise ValueError(_no_column(path, column, frame.columns))
+    values = frame[column]
+    numbers = (values.str.strip_chars() if values.dtype == pl.String else values).cast(pl.Float64, strict=False)
+    wrong = (numbers.is_null() & values.is_not_null()).arg_true()
+    if len(wrong):
+        place = f"line {wrong[0] + 2}" if is_csv else f"row {wrong[0] + 1}"
+        raise ValueError(f"column {column!r}: got {checks.shown(values[wrong[0]])} in {place}, allowed: numbers")
+    return numbers.drop_nulls().to_numpy()
+
+
+def _no_column(path: str, column: str, columns: Sequence[str]) -> str:
+    listed = ", ".join(map(checks.key, columns[:MOST_COLUMNS])) + (", …" if len(columns) > MOST_COLUMNS else "")
+    advice = checks.hint(column, columns) or f"; name one as {path}:{checks.key(columns[0])}"
+    return f"no column {column!r}, the file has: {listed}{advice}"

@@ -13,6 +13,7 @@ from pipelines.page.assets import plotly
 from pipelines.page.library import GoneError, Library
 from pipelines.page.server import Server, is_loopback
 from pipelines.page.written import written_page
+from pipelines.results import none_there
 from transforms.sinks.files import write_atomically
 
 EXAMPLE = "hushgram view results --output page.html; or, live: hushgram view results --serve"
@@ -55,7 +56,7 @@ def write(library: Library, title: str, output: str) -> int:
         raise UsageError(f"{library.directory}: cannot be read: {error}") from None
     catalogue = library.catalogue
     if not catalogue.shelves and not catalogue.problems:
-        raise UsageError(f"{library.directory}: no snapshots there")
+        raise UsageError(f"{library.directory}: {none_there(library.directory, 'snapshots')}")
     try:
         page = b"".join(written_page(library, title))
     except GoneError as error:

@@ -98,7 +98,7 @@ REASONS_IN_WORDS = {
     "undecodable": "bytes that are no report, or damaged",
     "unknown_schema": "records of another kind than reports",
     "unknown_collection": "a collection that was not defined",
-    "unknown_revision": "parameters that the collection neither has nor had",
+    "unknown_revision": "parameters (domain, ε, mechanism) that the collection neither has nor lists under `previous`",
     "cell_out_of_range": "an answer that no device could have drawn",
     "ragged_cells": "a batch whose length is no whole number of answers",
     "unknown_group": "a group that the collection does not list",

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from hushgram.arrays import BoolArray, IntArray
+from hushgram.revisions import explain_unknown
 from schemas.columns import Labels, ReportColumns, UIntArray
 from schemas.records import Reason
 from transforms.plan import EARLIEST, FUTURE_ALLOWED, Plan, cell_width
@@ -191,25 +193,34 @@ def _refusals(
     for code in np.unique(reason[reason >= 0]).tolist():
         rows = np.flatnonzero(reason == code)
         known = bool((sizes[rows] >= 0).all())
-        detail = _detail(ORDER[code], columns, int(rows[0]), int(alphabet[rows[0]]))
+        detail = _detail(plan, ORDER[code], columns, int(rows[0]), int(alphabet[rows[0]]))
         more = f", and {rows.size - 1} more" if rows.size > 1 else ""
         reports = int(sizes[rows].sum()) if known else None
         refusals.append(Refusal(ORDER[code], reports, detail + more, int(rows[0])))
     return refusals
 
 
-def _detail(reason: Reason, columns: ReportColumns, row: int, alphabet: int) -> str:
+def _detail(plan: Plan, reason: Reason, columns: ReportColumns, row: int, alphabet: int) -> str:
     name = columns.collection.names[columns.collection.codes[row]]
     revision = f"{int(columns.revision[row]):016x}"
     group = columns.group.names[columns.group.codes[row]]
     if reason == "cell_out_of_range" and columns.cells is not None:
         return f"cell {int(columns.cells[row])} of {name!r}, which has 0 to {alphabet - 1}"
+    if reason == "unknown_revision":
+        explained = explain_unknown(plan.collections[plan.places[name]], revision, plan.collections)
+        return f"revision {revision} of {name!r}: {explained}"
     return {
         "unknown_collection": f"collection {name!r}",
-        "unknown_revision": f"revision {revision} of {name!r}",
         "ragged_cells": f"a batch of {name!r} whose bytes are no whole number of cells",
         "cell_out_of_range": f"a batch of {name!r} with a cell beyond {alphabet - 1}",
         "unknown_group": f"group {group!r} of {name!r}",
-        "from_the_future": f"event time {int(columns.event_time[row])} of {name!r}",
-        "too_old": f"event time {int(columns.event_time[row])} of {name!r}",
+        "from_the_future": f"event time {_moment(int(columns.event_time[row]))} of {name!r}",
+        "too_old": f"event time {_moment(int(columns.event_time[row]))} of {name!r}",
     }[reason]
+
+
+def _moment(milliseconds: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):  # a date that is none
+        return f"{milliseconds} ms after 1970"

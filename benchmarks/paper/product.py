@@ -20,14 +20,16 @@ from hushgram import Collection, load_collections
 from hushgram.arrays import FloatArray, IntArray
 from hushgram.trials import METRICS, Summary
 from pipelines import batch, simulate
+from pipelines.console import parse_time
 from pipelines.results import read_results
+from pipelines.simulate import HOUR
+from pipelines.simulated import fleet_generator
 from pipelines.values import draw_for
 from schemas.records import Histogram, Snapshot
 
 THROUGH = ("SW+EMS", "HH-ADMM")
 VALUES = "beta(5,2)"
 START = "2026-01-01T00:00Z"
-HOUR = 3_600_000
 CLOSE = 1e-9
 
 
@@ -105,11 +107,12 @@ def _by_pipeline(
 
 
 def _by_arrays(collections: dict[str, Collection], reports: int, seed: int) -> dict[str, tuple[FloatArray, IntArray]]:
-    """The true histogram and the tally of each collection, from the same generator in the same order."""
-    rng, found = np.random.default_rng(seed), {}
+    """The true histogram and the tally of each collection, from the same generators in the same order."""
+    found = {}
     for name, collection in collections.items():
+        rng = fleet_generator(seed, collection, VALUES, reports, parse_time("start", START), HOUR)
         rng.integers(0, HOUR, reports)  # when each device reports
         values = draw_for(collection, VALUES)(reports, rng)
         true = np.histogram(values, collection.buckets, (0, 1))[0] / reports
-        found[name] = true, collection.tally(collection.simulate(values, rng))
+        found[name] = true, collection.tally(collection.simulate(values, seed=int(rng.integers(2**63))))
     return found

@@ -77,7 +77,7 @@ def test_where_the_domain_begins_changes_nothing_but_the_position(mechanism, low
     readings = []
     for start in (0.0, low):
         c = Collection(name="c", low=start, high=start + 60, buckets=64, epsilon=2.0, mechanism=mechanism, **bins)
-        e = c.estimate(c.tally(c.simulate(start + values, seed=1)))
+        e = c.estimate(c.tally(c.simulate(start + values, np.random.default_rng(1))))
         readings.append(
             np.r_[np.subtract(e.interval("mean"), start), e.interval("variance"), e.mean - start, e.variance]
         )

@@ -65,19 +65,65 @@ def test_values_from_a_file(collections, tmp_path):
     assert 30 <= truth[0]["mean"] <= 90
 
 
+@pytest.mark.parametrize(
+    ("content", "column", "message"),
+    [
+        (
+            "minutes,city\n30,Berlin\n",
+            "minute",
+            "no column 'minute', the file has: minutes, city (did you mean minutes?)",
+        ),
+        ("minutes,city\n30,Berlin\n", "x", "no column 'x', the file has: minutes, city; name one as "),
+        ("minutes,city\n30,Berlin\n", None, "no column 'counts', the file has: minutes, city; name one as "),
+        ("minutes,city\n30,Berlin\n", "city", "column 'city': got 'Berlin' in line 2, allowed: numbers"),
+        ("x\n" + "1\n" * 1000 + "one\n", "x", "column 'x': got 'one' in line 1002, allowed: numbers"),
+        ("x\n1\ninf\n", "x", "got inf, allowed: finite numbers only"),
+        ("x\n", "x", "the column is empty, allowed: at least one number"),
+        ("", "x", "the file is empty"),
+        (",".join(f"c{i}" for i in range(50)), "x", "c18, c19, …; name one as "),
+    ],
+)
+def test_a_file_of_values_is_told_what_is_wrong_with_it(collections, tmp_path, capsys, content, column, message):
+    (tmp_path / "v.csv").write_text(content)
+    values = f"{tmp_path}/v.csv" + (f":{column}" if column else "")
+    made = ["--collections", collections, "--values", values, "--output", str(tmp_path / "out")]
+    assert command.main(["simulate", *made]) == 2
+    said = capsys.readouterr().err
+    assert f"--values {values}: " in said
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_spaces_and_gaps_in_a_column_of_numbers(collections, tmp_path):
+    from pipelines.values import draw_for
+
+    (tmp_path / "v.csv").write_text("x,y\n 30 ,1\n,2\n1e2,3\n")
+    drawn = draw_for(load_collections(collections)["commute"], f"{tmp_path}/v.csv:x")(1000, np.random.default_rng(1))
+    assert set(drawn) == {30.0, 100.0}
+
+
 WRONG = [
     (["simulate", "--values", "nonsense"], "--values: got 'nonsense', allowed: "),
     (["simulate", "--values", "beta(5)"], "--values beta(5)"),
     (["simulate", "--values", "beta(-1,2)"], "--values beta(-1,2)"),
+    (["simulate", "--values", "unifrom"], "results (did you mean uniform?)"),
+    (["simulate", "--values", "gamma(4)"], "--values gamma(4): got 1 numbers, allowed: 2 numbers, shape and scale"),
+    (["simulate", "--values", "/nowhere.csv:x"], "--values /nowhere.csv:x: no such file or directory: /nowhere.csv"),
+    (["simulate", "--values", "nowhere.json"], "--values nowhere.json: no such file or directory: nowhere.json"),
+    (["simulate", "--values", "nowhere/results"], "no such file or directory: nowhere/results"),
     (["simulate", "--collection", "other"], "--collection: got 'other', allowed: commute, age"),
-    (["simulate", "--reports", "0"], "--reports and --hours"),
+    (["simulate", "--collection", "comute"], "allowed: commute, age (did you mean commute?)"),
+    (["simulate", "--reports", "0"], "--reports: got 0, allowed: more than zero, at most 1,000,000,000"),
+    (["simulate", "--hours", "-1"], "--hours: got -1, allowed: more than zero"),
+    (["simulate", "--seed", "-1"], "--seed: got -1, allowed: a whole number of zero or more"),
     (["simulate", "--start", "yesterday"], "--start: got 'yesterday'"),
     (["aggregate", "--input", "/nowhere/*.avro"], "--input /nowhere/*.avro: no such file"),
     (["aggregate", "--input", "tests"], "tests is a directory; name its files, such as 'tests/*.avro'"),
     (["aggregate", "--input", "README.md", "--as-of", "soon"], "--as-of: got 'soon'"),
     (["aggregate", "--input", "README.md", "--generation", "-1"], "--generation"),
     (["check", "--input", "/nowhere"], "no such file"),
-    (["rollup", "--input", "/nowhere"], "no histograms there"),
+    (["rollup", "--input", "/nowhere"], "/nowhere: no such directory"),
+    (["rollup", "--input", "tests"], "tests: no histograms there"),
     (["rollup", "--input", "/nowhere", "--quantiles", "2"], "--quantiles: got '2'"),
     (["rollup", "--input", "/nowhere", "--window", "soon"], "--window: got 'soon'"),
 ]
@@ -94,6 +140,46 @@ def test_a_mistake_ends_at_once_with_a_line_to_act_on(collections, tmp_path, cap
     assert message in said.err
     assert said.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_other_parameters_are_recognised_and_what_accepts_them_is_said(collections, tmp_path, capsys):
+    known = ["--collections", collections]
+    made = ["--collection", "commute", "--reports", "50", "--output", str(tmp_path / "r")]
+    assert command.main(["simulate", *known, *made]) == 0
+    inputs = ["--input", str(tmp_path / "r" / "*.avro")]
+    assert command.main(["aggregate", *known, *inputs, "--output", str(tmp_path / "o")]) == 0
+    sent = load_collections(collections)["commute"].revision
+    changed = tmp_path / "changed.yaml"
+    changed.write_text(YAML.replace("epsilon: 4, groups", "epsilon: 2, groups"))
+    known = ["--collections", str(changed)]
+    capsys.readouterr()
+    assert command.main(["check", *known, *inputs]) == 1
+    advice = "that of epsilon: 4.0; to accept it, list it as previous: [{epsilon: 4.0}]"
+    assert f"revision {sent} of 'commute': {advice}" in capsys.readouterr().out
+    assert command.main(["rollup", *known, "--input", str(tmp_path / "o"), "--output", str(tmp_path / "d")]) == 2
+    assert f"commute: tally of an unknown revision '{sent}': {advice}" in capsys.readouterr().err
+    changed.write_text(changed.read_text().replace("groups:", "previous: [{epsilon: 4.0}], groups:"))
+    assert command.main(["check", *known, *inputs]) == 0
+
+
+def test_durations_in_messages_are_written_as_people_write_them(collections, tmp_path, capsys):
+    known = ["--collections", collections]
+    made = ["--collection", "commute", "--reports", "50", "--hours", "1", "--output", str(tmp_path / "r")]
+    assert command.main(["simulate", *known, *made]) == 0
+    output = str(tmp_path / "o")
+    assert command.main(["aggregate", *known, "--input", f"{tmp_path}/r/*.avro", "--output", output]) == 0
+    capsys.readouterr()
+    for window in ("90m", "5400s"):
+        assert command.main(["rollup", *known, "--input", output, "--window", window, "--output", output]) == 2
+        said = capsys.readouterr().err
+        assert "--window: got 90m, allowed: a multiple of 1h, the length of the kept windows of 'commute'" in said
+    for windows, message in (
+        ("{size: 1h, every: 2h}", "windows.every: got 2h, allowed: at most windows.size, 1h, or reports"),
+        ("{size: 1d, every: 7s}", "got 7s for windows of 1d, which makes slices of 1s; allowed: at most 10,000 slices"),
+    ):
+        (tmp_path / "wrong.yaml").write_text(YAML.replace("{size: 1h}", windows))
+        assert command.main(["check", "--collections", f"{tmp_path}/wrong.yaml", "--input", "README.md"]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_a_wrong_collections_file_ends_every_command(tmp_path, capsys):
@@ -113,14 +199,18 @@ def test_help_is_there_for_everyone(capsys):
     assert "hushgram aggregate" in capsys.readouterr().out
     assert command.main([]) == 2
     assert command.main(["agregate"]) == 2
-    assert "no command 'agregate', allowed: plan, simulate, aggregate" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no command 'agregate', allowed: plan, simulate, aggregate" in said
+    assert "(did you mean aggregate?)" in said
     for name in command.COMMANDS:
         with pytest.raises(SystemExit) as ended:
             command.main([name, "--help"])
         assert ended.value.code == 0
         assert "example: hushgram" in " ".join(capsys.readouterr().out.split())
     assert command.main(["show", "/nowhere"]) == 2
-    assert "no snapshots there" in capsys.readouterr().err
+    assert "/nowhere: no such directory" in capsys.readouterr().err
+    assert command.main(["show", "tests"]) == 2
+    assert "`hushgram aggregate` writes them" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["../../x", "..", ".", "a/b\\c", "\x00", "ü" * 128, "x" * 128, "%2e%2e", "-rf", "a b"])

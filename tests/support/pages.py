@@ -37,11 +37,11 @@ def estimate(
 ) -> Snapshot:
     """The snapshot of one pane. More reports of the same seed begin with the fewer ones."""
     rng = np.random.default_rng([seed, hour, len(group or "")])
-    share = rng.beta(2 + hour % 3, 5, 20_000)[:reports]
+    share = rng.beta(2 + hour % 3, 5, 20_000)
     values = collection.low + (collection.high - collection.low) * share
     if collection.scale == "log":
         values = collection.low * (collection.high / collection.low) ** share
-    counts = collection.tally(collection.simulate(values, seed=seed))
+    counts = collection.tally(collection.simulate(values, seed=seed)[:reports])
     key = Key(collection.name, group, START + hour * HOUR, START + (hour + 1) * HOUR)
     [made] = snapshots(collection, [(key, pane, Tallies({collection.revision: (reports, counts)}))])
     return made
