@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from hushgram.windows import written
+from hushgram.windows import format_duration
 
 Result = TypeVar("Result")
 
@@ -98,4 +98,4 @@ def duration(seconds: float) -> str:
     >>> duration(600), duration(0.5)
     ('10m', '500ms')
     """
-    return written(round(1000 * seconds))
+    return format_duration(round(1000 * seconds))

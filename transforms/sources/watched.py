@@ -24,7 +24,7 @@ from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from hushgram.windows import written
+from hushgram.windows import format_duration
 from transforms.matching import as_text, is_local, kind_of, match_files, open_file
 from transforms.sources.avro_files import Damage, Run, read_file
 from transforms.sources.poll import UNKNOWN
@@ -244,9 +244,11 @@ class WatchDirectory(beam.DoFn):
         why = error.strerror or str(error)
         again = state.failed(name, start, now(), self.patience_ms)
         if again is not None:
-            self._log_once(f"{name!r}: cannot be read, will be tried again for {written(self.patience_ms)}: {why}")
+            self._log_once(
+                f"{name!r}: cannot be read, will be tried again for {format_duration(self.patience_ms)}: {why}"
+            )
             return again, None
-        detail = f"could not be read for {written(self.patience_ms)}: {why}"
+        detail = f"could not be read for {format_duration(self.patience_ms)}: {why}"
         LOG.warning("%r: given up: %s", name, detail)
         return state.ended(name), _letter(name, start, detail, state.received)
 
