@@ -44,18 +44,19 @@ def strip_bounds(buckets: int) -> IntArray:
 
 def heavy_ends(probabilities: FloatArray, law: Uncertainty) -> Ends:
     """The heavy ends of an estimated distribution; `law` is a fit without smoothing, and the covariance of its error."""
-    buckets = probabilities.size
-    width = strip_width(buckets)
-    ends = []
+    buckets, edges = probabilities.size, law.edges
+    # Where reports are of bins that are wider than a strip, nothing is known of less than a bin.
+    width = max(strip_width(buckets) / buckets, float(edges[1]), float(1 - edges[-2]))
+    ends: list[float | None] = []
     for from_high in (False, True):
-        outermost, beside = (_weights(law, strip * width / buckets, width / buckets, from_high) for strip in (0, 1))
+        outermost, beside = (_weights(law, strip * width, width, from_high) for strip in (0, 1))
         more = outermost - beside
         error = math.sqrt(max(float(more @ law.covariance @ more), 0.0))
-        if float(law.centre @ more) - STANDARD_ERRORS * error <= limit(width / buckets):
+        if float(law.centre @ more) - STANDARD_ERRORS * error <= limit(width):
             ends.append(None)
         else:
             # Smoothing moves values away from an end, and a fit without it has more noise.
-            smoothed = (probabilities[::-1] if from_high else probabilities)[: 2 * width].sum()
+            smoothed = (probabilities[::-1] if from_high else probabilities)[: round(2 * width * buckets)].sum()
             ends.append(float(np.clip(max(smoothed, law.centre @ (outermost + beside)), 0.0, 1.0)))
     return ends[0], ends[1]
 
