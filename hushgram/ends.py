@@ -1,8 +1,8 @@
 """Whether implausibly many values lie at an end of the domain: devices clip what lies beyond it, and reports hide that.
 
-The ends of the estimate are all the evidence that a server has of values in another unit than the domain's. The outermost
-strip of the domain is held against the strip beside it, which an exponential distribution makes differ by (1 - e^(-w/m))²
-for strips of width w and a mean of m. More than a steep one explains is more than most honest distributions have.
+The ends of the estimate are all the evidence that a server has of values in another unit than the domain's. The
+outermost strip of the domain is held against the strip beside it. Under an exponential distribution of mean m, strips
+of width w differ by (1 - e^(-w/m))²; an end is heavy if the difference is more than a steep one explains.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ STRIPS = 16
 STEEPEST = 1 / 20
 """The mean of the steepest exponential distribution, as a share of the domain, that counts as plausible."""
 STANDARD_ERRORS = 4.0
-"""An end is heavy if it exceeds the limit by this many: even a distribution at the limit does so by chance in fewer than
-one window of 30,000."""
+"""An end is heavy if it exceeds the limit by this many: a distribution that is at the limit itself does so by chance in
+fewer than one window of 30,000."""
 
 Ends = tuple[float | None, float | None]
 """The share of values in the two outermost strips at the low and at the high end; None where it is plausible."""
@@ -43,7 +43,7 @@ def strip_bounds(buckets: int) -> IntArray:
 
 
 def heavy_ends(probabilities: FloatArray, law: Uncertainty) -> Ends:
-    """The heavy ends of an estimated distribution; `law` is a fit without smoothing, and the covariance of its error."""
+    """The heavy ends of an estimated distribution; `law` is a fit without smoothing, and its error."""
     buckets, edges = probabilities.size, law.edges
     # Where reports are of bins that are wider than a strip, nothing is known of less than a bin.
     width = max(strip_width(buckets) / buckets, float(edges[1]), float(1 - edges[-2]))

@@ -99,7 +99,7 @@ class Estimate:
 
     @cached_property
     def heavy_ends(self) -> Ends:
-        """The share of values at the low and at the high end of the domain or beyond it, where there are implausibly many.
+        """The share of values at the low and at the high end of the domain or beyond it, where it is implausibly large.
 
         None is an end with no more than a steep distribution explains, or a mechanism that tells a mean only. Devices
         clip what lies beyond the domain, so a heavy end is a hint at values in another unit, or a domain too narrow.

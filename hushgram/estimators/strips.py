@@ -20,8 +20,8 @@ SMALLEST_DIRECTION = 1e-9
 def least_squares(parts: Sequence[Part]) -> list[Uncertainty]:
     """For each window the distribution over strips whose cells come nearest to those reported.
 
-    A = Σ MᵀD⁻¹M over the revisions, D the probabilities of their cells when values are uniform; x = A⁻¹ Σ MᵀD⁻¹f is linear
-    in the counts f, which vary as a multinomial.
+    With A = Σ MᵀD⁻¹M over the revisions, D the probabilities of their cells when values are uniform, x = A⁻¹ Σ MᵀD⁻¹f
+    is linear in the counts f, which vary as a multinomial.
     """
     buckets = parts[0].mechanism.buckets
     return [_fit(parts, row, strip_bounds(buckets) / buckets) for row in range(len(parts[0].counts))]

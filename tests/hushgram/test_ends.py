@@ -37,7 +37,7 @@ def ends(collection, values, seed=5):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_no_honest_shape_has_a_heavy_end(mechanism):
-    """The steepest of them, income, is more than three standard errors below the limit, and four above it would be heavy:
+    """The steepest of them, income, is more than three standard errors below the limit, and four above it are heavy:
     less than 1e-11 for each of 2 ends, 6 shapes and 4 windows."""
     collection = collection_of(mechanism, **MECHANISMS[mechanism])
     rng = np.random.default_rng(3)
@@ -53,8 +53,8 @@ def test_no_honest_shape_has_a_heavy_end(mechanism):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("end", [0, 1])
 def test_values_beyond_an_end_are_noticed_there(mechanism, end):
-    """The difference of the strips is at least ten standard errors above the limit, and four are enough: less than 1e-8 for
-    each mechanism."""
+    """The difference of the strips is at least ten standard errors above the limit, and four are enough: less than 1e-8
+    for each mechanism."""
     collection = collection_of(mechanism, **MECHANISMS[mechanism])
     found = ends(collection, np.full(REPORTS, 1000.0 if end else -3.0))
     assert found[1 - end] is None
@@ -71,7 +71,7 @@ def test_most_values_beyond_an_end_are_noticed():
 
 @pytest.mark.parametrize("buckets", [2, 3, 4, 8])
 def test_few_buckets_are_not_heavy_because_each_holds_much(buckets):
-    """Of shapes as steep as an exponential distribution with a mean of a tenth of the domain. The limit is far: 1e-9."""
+    """Of shapes up to an exponential distribution with a mean of a tenth of the domain. The limit is far: 1e-9."""
     collection = Collection(name="c", low=0, high=1, epsilon=2.0, buckets=buckets)
     rng = np.random.default_rng(2)
     for values in (rng.random(50_000), rng.beta(1, 5, 50_000), rng.exponential(0.1, 50_000)):
