@@ -14,6 +14,7 @@ from scipy.special import ndtri
 from hushgram.arrays import FloatArray
 from hushgram.checks import shown
 from hushgram.domain import Domain
+from hushgram.ends import Ends, heavy_ends
 from hushgram.estimators.solution import Solution, Uncertainty
 
 Status = Literal["ok", "too_few", "no_reports"]
@@ -95,6 +96,16 @@ class Estimate:
         Below 0.001 or so, suspect clients with another ε, damaged reports or poisoning.
         """
         return self.solution.fit()
+
+    @cached_property
+    def heavy_ends(self) -> Ends:
+        """The share of values at the low and at the high end of the domain or beyond it, where it is implausibly large.
+
+        None is an end with no more than a steep distribution explains, or a mechanism that tells a mean only. Devices
+        clip what lies beyond the domain, so a heavy end is a hint at values in another unit, or a domain too narrow.
+        """
+        law = self.solution.unsmoothed() if self.solution.unsmoothed is not None else self._law
+        return (None, None) if law is None or self.probabilities is None else heavy_ends(self.probabilities, law)
 
     def interval(
         self, of: Literal["mean", "variance", "quantile", "cdf", "probability"], *at: float, level: float = 0.95

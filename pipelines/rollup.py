@@ -128,7 +128,7 @@ def merge(kept: Sequence[Histogram], length: int | None, generation: int) -> lis
             key = Key(part.key.collection, part.key.group, start, start + length)
         together.setdefault(key, []).append(part)
     return [
-        (key, Pane(generation), Tallies.merge(Tallies(dict(part.tallies)) for part in parts))
+        (key, Pane(generation), Tallies.merge(Tallies(dict(part.tallies), part.events) for part in parts))
         for key, parts in together.items()
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,9 +14,10 @@ import numpy as np
 
 from hushgram.arrays import FloatArray
 from pipelines.console import UsageError, say
+from pipelines.cut_windows import WHOLE, Cut, cut_windows
 from pipelines.results import read_records, read_results, result_files
 from pipelines.words import notes, number, shown, span
-from schemas.records import Snapshot
+from schemas.records import Key, Snapshot
 
 EXAMPLE = "hushgram show results"
 BARS = " ▁▂▃▄▅▆▇█"
@@ -42,6 +43,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.follow:
         follow(options.directory)
     snapshots = read_results(options.directory, "snapshots", Snapshot.from_avro)
+    cuts = _cuts(snapshots)
     snapshots = [s for s in snapshots if s.reports >= options.fewest]
     known = {window: true for path in options.truth for window, true in _truth(path).items()}
     for name in dict.fromkeys(snapshot.key.collection for snapshot in snapshots):
@@ -50,9 +52,19 @@ def execute(options: argparse.Namespace) -> int:
         first = mine[0]
         unit = shown(first.unit) or "no unit"
         say(f"{shown(name)} ({unit}, {first.low:g} to {first.high:g}, {first.estimator})")
-        for line in _table(mine, known):
+        for line in _table(mine, known, cuts):
             say(line)
     return 0
+
+
+def _cuts(snapshots: Sequence[Snapshot]) -> dict[Key, Cut]:
+    """The windows that the log covers in part, of every group."""
+    by_collection: dict[str, list[Snapshot]] = {}
+    for s in snapshots:
+        by_collection.setdefault(s.key.collection, []).append(s)
+    found = {name: cut_windows(mine) for name, mine in by_collection.items()}
+    windows = ((s.key, found[s.key.collection].get((s.key.window_start, s.key.window_end))) for s in snapshots)
+    return {key: cut for key, cut in windows if cut is not None}
 
 
 def follow(directory: str) -> NoReturn:
@@ -89,7 +101,7 @@ def pane_line(s: Snapshot) -> str:
     return f"{start:%H:%M:%S}–{end:%H:%M:%S}  {s.pane.timing:7}  {where:24}  {told}{picture}{said}"
 
 
-def _table(snapshots: Sequence[Snapshot], known: dict[Any, dict[str, Any]]) -> list[str]:
+def _table(snapshots: Sequence[Snapshot], known: dict[Any, dict[str, Any]], cuts: Mapping[Key, Cut]) -> list[str]:
     rows = [["window (UTC)", "group", "reports", "mean", "median", "5 % … 95 %", "distribution", "note"]]
     for s in snapshots:
         key = s.key
@@ -108,7 +120,7 @@ def _table(snapshots: Sequence[Snapshot], known: dict[Any, dict[str, Any]]) -> l
             median += f" (true {known_quantiles['0.5']})"
             spread += f" (true {known_quantiles['0.05']} … {known_quantiles['0.95']})"
         picture = "" if s.probabilities is None else bars(s.probabilities)
-        said = "; ".join(notes(s))
+        said = "; ".join(notes(s, cuts.get(key, WHOLE)))
         rows.append([span(key), shown(key.group or "all"), f"{s.reports:,}", mean, median, spread, picture, said])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from pipelines.cut_windows import WHOLE, Cut
 from schemas.records import Key, Snapshot
 
 UNLIKELY_FIT = 0.001
@@ -27,6 +28,33 @@ def number(value: float, digits: int = 4) -> str:
 def shown(text: str) -> str:
     """A name from outside: nothing in it may move a cursor, or turn the direction of what stands beside it."""
     return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def clock(time: int, key: Key) -> str:
+    """A time inside a window, in UTC: as exact as the window is long.
+
+    >>> clock(1_767_244_321_000, Key("c", None, 1_767_225_600_000, 1_767_312_000_000))
+    '05:12'
+    >>> clock(1_767_244_321_000, Key("c", None, 1_767_225_600_000, 1_767_830_400_000))
+    '2026-01-01 05:12'
+    """
+    length = key.window_end - key.window_start
+    form = "%H:%M:%S" if length < 3_600_000 else "%H:%M" if length <= 90_000_000 else "%Y-%m-%d %H:%M"
+    try:
+        return f"{datetime.fromtimestamp(time / 1000, UTC):{form}}"
+    except (OverflowError, OSError, ValueError):
+        return f"{time} ms"
+
+
+def share(value: float) -> str:
+    """A share of values in percent; only all of them are 100 %.
+
+    >>> share(0.974), share(0.9996), share(1.0), share(0.0031)
+    ('97 %', 'more than 99 %', '100 %', '0.31 %')
+    """
+    if 0.99 < value < 1:
+        return "more than 99 %"
+    return f"{100 * value:.0f} %" if value >= 0.01 else f"{100 * value:.2g} %"
 
 
 def span(key: Key) -> str:
@@ -75,22 +103,66 @@ NOTES = {
         "Some may use another ε, reports may be damaged, or somebody invents them. "
         "Find out why before relying on this estimate.",
     ),
+    "heavy_low": Note(
+        "very many values at the low end: check the unit",
+        "Far more values seem to lie at the low end of the domain, or below it, than next to it; what lies below "
+        "counts as the low end. Check that devices measure in the unit of the domain, and that it begins low enough.",
+    ),
+    "heavy_high": Note(
+        "very many values at the high end: check the unit",
+        "Far more values seem to lie at the high end of the domain, or above it, than next to it; what lies above "
+        "counts as the high end. Check that devices measure in the unit of the domain, and that it ends high enough.",
+    ),
+    "begins_inside": Note(
+        "the log begins inside this window",
+        "There are no reports from before that time: this window holds a part of its reports only, and the values of "
+        "that part of its time. Do not compare it with whole windows.",
+    ),
+    "ends_inside": Note(
+        "the log ends inside this window",
+        "There are no reports from after that time: this window holds a part of its reports only, and the values of "
+        "that part of its time. Do not compare it with whole windows.",
+    ),
 }
 
 
-def warnings(snapshot: Snapshot) -> list[str]:
+def warnings(snapshot: Snapshot, cut: Cut = WHOLE) -> list[str]:
     """What a reader should know before trusting the numbers, as keys of `NOTES`."""
     said = [snapshot.status] if snapshot.status in ("no_reports", "too_few") else []
     if not snapshot.converged:
         said.append("unsettled")
     if snapshot.fit is not None and snapshot.fit < UNLIKELY_FIT:
         said.append("misfit")
-    return said
+    return said + list(details(snapshot, cut))
 
 
-def notes(snapshot: Snapshot) -> list[str]:
-    """The same in a few words each."""
-    return [NOTES[warning].short for warning in warnings(snapshot)]
+def details(snapshot: Snapshot, cut: Cut = WHOLE) -> dict[str, str]:
+    """Of warnings that come with a number or a time, the sentence with it."""
+    return {**end_details(snapshot), **cut_details(snapshot.key, cut)}
+
+
+def end_details(snapshot: Snapshot) -> dict[str, str]:
+    ends = {"low": snapshot.heavy_low_end, "high": snapshot.heavy_high_end}
+    return {
+        f"heavy_{end}": f"{share(value)} of values seem to lie at the {end} end of the domain or beyond it: "
+        "check the unit and the domain"
+        for end, value in ends.items()
+        if value is not None
+    }
+
+
+def cut_details(key: Key, cut: Cut) -> dict[str, str]:
+    return {
+        f"{verb}_inside": f"the log {verb} at {clock(time, key)}, inside this window"
+        for verb, time in (("begins", cut.begins), ("ends", cut.ends))
+        if time is not None
+    }
+
+
+def notes(snapshot: Snapshot, cut: Cut = WHOLE) -> list[str]:
+    """The same in a few words each, or in a sentence where there is more to tell."""
+    sentences = details(snapshot, cut)
+    return [sentences.get(warning, NOTES[warning].short) for warning in warnings(snapshot, cut)]
 
 
 REASONS_IN_WORDS = {

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from hushgram.arrays import FloatArray, IntArray
+from schemas.definitions import EVENT_FIELDS
 
 Reason = Literal[
     "unreadable",
@@ -28,6 +29,7 @@ Reason = Literal[
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 PAYLOAD_LIMIT = 4096
+HEAVY_ENDS = ("heavy_low_end", "heavy_high_end")
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,28 @@ class Key:
     window_end: int
 
 
+@dataclass(frozen=True)
+class Events:
+    """When the reports of a window were measured: the earliest and the latest event time, in milliseconds since 1970,
+    and how many uploads they came in; all reports of an upload have one time."""
+
+    first: int
+    last: int
+    uploads: int
+
+    def __or__(self, other: Events) -> Events:
+        """Of both together."""
+        return Events(min(self.first, other.first), max(self.last, other.last), self.uploads + other.uploads)
+
+
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """The tallies of a window by revision: (reports, counts)."""
+    """The tallies of a window by revision: (reports, counts). Files of version 1 tell nothing of events."""
 
     key: Key
     pane: Pane
     tallies: Mapping[str, tuple[int, IntArray]]
+    events: Events | None = None
 
     @property
     def reports(self) -> int:
@@ -71,7 +88,12 @@ class Histogram:
             {"revision": bytes.fromhex(revision), "reports": reports, "counts": counts.tolist()}
             for revision, (reports, counts) in sorted(self.tallies.items())
         ]
-        return {**_key_to_avro(self.key), **_pane_to_avro(self.pane), "tallies": tallies}
+        return {
+            **_key_to_avro(self.key),
+            **_pane_to_avro(self.pane),
+            "tallies": tallies,
+            **_events_to_avro(self.events),
+        }
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Histogram:
@@ -79,7 +101,7 @@ class Histogram:
             _hex(tally["revision"]): (tally["reports"], np.array(tally["counts"], dtype=np.int64))
             for tally in record["tallies"]
         }
-        return cls(_key_from_avro(record), _pane_from_avro(record), tallies)
+        return cls(_key_from_avro(record), _pane_from_avro(record), tallies, _events_from_avro(record))
 
 
 @dataclass(frozen=True)
@@ -92,7 +114,10 @@ class Quantile:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What a window's reports say about the values behind them; None is what the mechanism cannot know."""
+    """What a window's reports say about the values behind them; None is what the mechanism cannot know.
+
+    `heavy_low_end` and `heavy_high_end` are None unless an end of the domain holds implausibly many values.
+    """
 
     key: Key
     pane: Pane
@@ -120,6 +145,9 @@ class Snapshot:
     fit: float | None
     estimator: str
     software: str
+    events: Events | None = None
+    heavy_low_end: float | None = None
+    heavy_high_end: float | None = None
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -127,17 +155,21 @@ class Snapshot:
 
     def to_avro(self) -> dict[str, Any]:
         own = {name: _plain(getattr(self, name)) for name in _own_fields(Snapshot)}
-        return {**_key_to_avro(self.key), **_pane_to_avro(self.pane), **own}
+        ends = {name: own.pop(name) for name in HEAVY_ENDS}
+        return {**_key_to_avro(self.key), **_pane_to_avro(self.pane), **own, **_events_to_avro(self.events), **ends}
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Snapshot:
-        own = {name: record[name] for name in _own_fields(Snapshot)}
+        own: dict[str, Any] = {
+            name: record.get(name) if name in HEAVY_ENDS else record[name] for name in _own_fields(Snapshot)
+        }
         for name in ("probabilities", "cdf_points", "cdf_low", "cdf_high"):
             own[name] = None if own[name] is None else np.array(own[name], dtype=np.float64)
         if own["quantiles"] is not None:
             own["quantiles"] = tuple(Quantile(**quantile) for quantile in own["quantiles"])
         own["revisions"] = tuple(own["revisions"])
-        return cls(key=_key_from_avro(record), pane=_pane_from_avro(record), **own)
+        events = _events_from_avro(record)
+        return cls(key=_key_from_avro(record), pane=_pane_from_avro(record), events=events, **own)
 
 
 @dataclass(frozen=True)
@@ -164,7 +196,7 @@ class DeadLetter:
 
 
 def _own_fields(record: type) -> list[str]:
-    return [field.name for field in fields(record) if field.name not in ("key", "pane")]
+    return [field.name for field in fields(record) if field.name not in ("key", "pane", "events")]
 
 
 def _plain(value: Any) -> Any:
@@ -190,6 +222,19 @@ def _pane_to_avro(pane: Pane) -> dict[str, Any]:
 
 def _pane_from_avro(record: Mapping[str, Any]) -> Pane:
     return Pane(record["generation"], record["pane_index"], record["pane_timing"])
+
+
+def _events_to_avro(events: Events | None) -> dict[str, Any]:
+    told = (None, None, None) if events is None else (events.first, events.last, events.uploads)
+    return dict(zip(EVENT_FIELDS, told, strict=True))
+
+
+def _events_from_avro(record: Mapping[str, Any]) -> Events | None:
+    """None where a field is missing, as in version 1, or null."""
+    first, last, uploads = (record.get(name) for name in EVENT_FIELDS)
+    if first is None or last is None or uploads is None:
+        return None
+    return Events(_milliseconds(first), _milliseconds(last), uploads)
 
 
 def _hex(value: bytes | str) -> str:

@@ -15,7 +15,7 @@ SHARES = tuple(round(0.05 * step, 2) for step in range(1, 20))
 
 
 def histogram(key: Key, pane: Pane, tallies: Tallies) -> Histogram:
-    return Histogram(key, pane, dict(tallies.parts))
+    return Histogram(key, pane, dict(tallies.parts), tallies.events)
 
 
 def snapshots(
@@ -38,6 +38,7 @@ def _snapshot(
     variance_low, variance_high = estimate.interval("variance") if known else (None, None)
     points, lower, upper = estimate.band() if known else (None, None, None)
     asked = shares if known else ()
+    heavy_low_end, heavy_high_end = estimate.heavy_ends
     quantiles = tuple(Quantile(q, estimate.quantile(q), *estimate.interval("quantile", q)) for q in asked)
     return Snapshot(
         key=key,
@@ -66,6 +67,9 @@ def _snapshot(
         fit=estimate.fit,
         estimator=collection.estimator,
         software=_version(),
+        events=tallies.events,
+        heavy_low_end=heavy_low_end,
+        heavy_high_end=heavy_high_end,
     )
 
 

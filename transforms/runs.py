@@ -354,7 +354,7 @@ def sum_window(runs: Sequence[Manifest], directory: str, keys: Sequence[Key]) ->
         with FileSystems.open(path) as stream:
             data = stream.read()
         for histogram in map(Histogram.from_avro, avro_records(data)):
-            total.setdefault(histogram.key, Tallies()).add(Tallies(dict(histogram.tallies)))
+            total.setdefault(histogram.key, Tallies()).add(Tallies(dict(histogram.tallies), histogram.events))
     return total
 
 

@@ -9,18 +9,22 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hushgram.arrays import IntArray
+from schemas.records import Events
 
-VERSION = 1
+VERSION = 2
+"""Version 1 has no events; it is read, and still written where events are not known."""
 HEADER = struct.Struct("<BH")
+EVENTS = struct.Struct("<qqq")
 PART = struct.Struct("<8sqIBI")
 DENSE = 0xFFFF_FFFF
 
 
 @dataclass(eq=False)
 class Tallies:
-    """Of each revision that reported, the number of reports and the counts."""
+    """Of each revision that reported, the number of reports and the counts; and when, unless a part does not tell."""
 
     parts: dict[str, tuple[int, IntArray]] = field(default_factory=dict)
+    events: Events | None = None
 
     @property
     def reports(self) -> int:
@@ -28,6 +32,10 @@ class Tallies:
 
     def add(self, other: Tallies) -> Tallies:
         """Take in another one, in place; the other stays as it is, and shares nothing with this one."""
+        if not self.reports:
+            self.events = other.events
+        elif other.reports:
+            self.events = None if self.events is None or other.events is None else self.events | other.events
         for revision, (reports, counts) in other.parts.items():
             if revision in self.parts:
                 own_reports, own = self.parts[revision]
@@ -48,10 +56,13 @@ class Tallies:
 def encode(tallies: Tallies) -> bytes:
     """A fixed layout, the same for equal tallies: sparse while few cells are counted, dense after.
 
-    Version and number of revisions; for each, in order: fingerprint, reports, length, the bytes of a count, and how
-    many cells are counted (or that all are told); then positions, if sparse, and counts.
+    Version and number of revisions; events, if they are known; for each revision, in order: fingerprint, reports,
+    length, the bytes of a count, and how many cells are counted (or that all are told); then positions, if sparse, and
+    counts.
     """
-    encoded = [HEADER.pack(VERSION, len(tallies.parts))]
+    encoded = [HEADER.pack(1 if tallies.events is None else VERSION, len(tallies.parts))]
+    if tallies.events is not None:
+        encoded.append(EVENTS.pack(tallies.events.first, tallies.events.last, tallies.events.uploads))
     for revision, (reports, counts) in sorted(tallies.parts.items()):
         width = np.min_scalar_type(int(counts.max(initial=0))).itemsize
         counted = np.flatnonzero(counts)
@@ -65,11 +76,14 @@ def encode(tallies: Tallies) -> bytes:
 
 
 def decode(data: bytes) -> Tallies:
-    """The tallies that `encode` wrote, of this version."""
+    """The tallies that `encode` wrote, of this version or an earlier one."""
     version, revisions = HEADER.unpack_from(data)
-    if version != VERSION:
-        raise ValueError(f"tallies of version {version}: this program reads version {VERSION}")
-    at, parts = HEADER.size, {}
+    if not 1 <= version <= VERSION:
+        raise ValueError(f"tallies of version {version}: this program reads versions 1 to {VERSION}")
+    at, parts, events = HEADER.size, {}, None
+    if version > 1:
+        events = Events(*EVENTS.unpack_from(data, at))
+        at += EVENTS.size
     for _ in range(revisions):
         revision, reports, length, width, told = PART.unpack_from(data, at)
         at += PART.size
@@ -83,4 +97,4 @@ def decode(data: bytes) -> Tallies:
             counts[positions] = np.frombuffer(data, f"<u{width}", told, at)
             at += width * told
         parts[revision.hex()] = reports, counts
-    return Tallies(parts)
+    return Tallies(parts, events)

@@ -10,6 +10,7 @@ import numpy as np
 from hushgram import Collection
 from hushgram.arrays import IntArray
 from hushgram.mechanisms import Mechanism
+from schemas.records import Events
 from transforms.plan import Plan
 from transforms.tallies import Tallies
 from transforms.uploads import Uploads
@@ -25,6 +26,7 @@ class Partial:
     slice_start: int
     reports: int
     counts: IntArray
+    events: Events
 
 
 DENSE_KEYS = 1 << 16
@@ -48,11 +50,23 @@ def _tally_kind(collection: Collection, revision: Collection, uploads: Uploads) 
     keys, key_of = _distinct(uploads.event_time // length * labels + uploads.group + 1)
     by_key = _count(revision.randomizer, key_of, uploads, keys.size)
     reports = np.bincount(key_of, weights=uploads.sizes, minlength=keys.size).astype(np.int64)
-    for key, count, counts in zip(keys.tolist(), reports.tolist(), by_key, strict=True):
+    events = _events(key_of, uploads, keys.size)
+    for key, count, counts, when in zip(keys.tolist(), reports.tolist(), by_key, events, strict=True):
         if count:
             slice_number, group = divmod(key, labels)
             label = collection.groups[group - 1] if group else None
-            yield Partial(collection.name, revision.revision, label, slice_number * length, count, counts)
+            yield Partial(collection.name, revision.revision, label, slice_number * length, count, counts, when)
+
+
+def _events(key_of: IntArray, uploads: Uploads, keys: int) -> Iterator[Events]:
+    """Of each key; an upload without reports is none."""
+    times, bounds = uploads.event_time, np.iinfo(np.int64)
+    if not uploads.sizes.all():
+        key_of, times = key_of[uploads.sizes > 0], times[uploads.sizes > 0]
+    first, last = np.full(keys, bounds.max), np.full(keys, bounds.min)
+    np.minimum.at(first, key_of, times)
+    np.maximum.at(last, key_of, times)
+    return map(Events, first.tolist(), last.tolist(), np.bincount(key_of, minlength=keys).tolist())
 
 
 def _distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
@@ -94,7 +108,7 @@ class Held:
         if partial.group not in groups:
             groups[partial.group] = Tallies()
             self.counts += partial.counts.size
-        groups[partial.group].add(Tallies({partial.revision: (partial.reports, partial.counts)}))
+        groups[partial.group].add(Tallies({partial.revision: (partial.reports, partial.counts)}, partial.events))
 
     def take(self) -> Iterator[tuple[str, str | None, int, Tallies]]:
         """Collection, group, start of the slice and tallies; of all groups together too, as group None."""

@@ -150,7 +150,7 @@ def merge(load: Load) -> float:
 
 def pane(load: Load, snapshot: Snapshot, kept: Histogram) -> float:
     """What is new in a pane added to the whole, and the answer written."""
-    encoded = encode(Tallies(dict(kept.tallies)))
+    encoded = encode(Tallies(dict(kept.tallies), kept.events))
     key = json.dumps([load.collection.name, None, START, START + load.windows.size])
     whole, total = WholeTruth(0), Encoded(encoded)
 

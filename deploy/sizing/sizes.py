@@ -23,13 +23,14 @@ from schemas.container import write_long
 from schemas.definitions import REPORT_BATCH
 from schemas.encode import encode_report_messages
 from schemas.messages import encode_message
+from schemas.records import Events
 from transforms.count_once import LEAST_GRAIN
 from transforms.deduplicate import pieces
 from transforms.emit import key_of
 from transforms.panes import PaneOfWindow, window_fn
 from transforms.plan import cell_width
 from transforms.seen_ids import ID_BYTES, SeenIds, ids_of
-from transforms.tallies import HEADER, PART, Tallies, encode
+from transforms.tallies import EVENTS, HEADER, PART, Tallies, encode
 from transforms.uploads import Uploads
 
 START = 1_767_225_600_000
@@ -80,7 +81,7 @@ def sizes(load: Load) -> Sizes:
         pane=pane_bytes(load),
         state_of_all=tally_bytes(load.collection, round(load.window_reports(of_group=False))),
         state_of_group=tally_bytes(load.collection, round(load.window_reports(of_group=True))) if load.groups else 0,
-        state_at_most=HEADER.size + PART.size + 8 * load.collection.randomizer.tally_length,
+        state_at_most=HEADER.size + EVENTS.size + PART.size + 8 * load.collection.randomizer.tally_length,
         id_kept=id_bytes(load) if load.ids else 0.0,
         id_in_memory=id_memory() if load.ids else 0.0,
     )
@@ -109,7 +110,7 @@ def tally_of(collection: Collection, reports: int, rng: np.random.Generator) -> 
     else:
         some = min(reports, SAMPLE)
         counts = collection.tally(cells_of(collection, some, rng)) * reports // max(some, 1)
-    return Tallies({collection.revision: (reports, counts)})
+    return Tallies({collection.revision: (reports, counts)}, Events(START, START, reports))
 
 
 def messages_of(load: Load, count: int, rng: np.random.Generator, now: int = START, within: int = 1000) -> list[bytes]:

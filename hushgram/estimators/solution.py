@@ -57,6 +57,8 @@ class Solution:
     probabilities: FloatArray | None = None
     mean: tuple[float, float] | None = None
     uncertainty: Callable[[], Uncertainty | None] = _unknown
+    unsmoothed: Callable[[], Uncertainty | None] | None = None
+    """A fit without smoothing, where `uncertainty` is of one with some."""
     fit: Callable[[], float | None] = _unknown
 
 

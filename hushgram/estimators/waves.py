@@ -12,6 +12,7 @@ from hushgram.estimators.em import Fits, Part, maximize, paper_tolerance, window
 from hushgram.estimators.fit import pearson
 from hushgram.estimators.intervals import sandwich
 from hushgram.estimators.solution import Method, Solution, Uncertainty, Window
+from hushgram.estimators.strips import least_squares
 from hushgram.estimators.thinning import chosen_strengths
 from hushgram.mechanisms.base import Transition, chunks
 
@@ -47,6 +48,7 @@ def _solve(windows: Sequence[Window], method: Method, strengths: Strengths) -> l
                 bool(fitted.converged[row]),
                 fitted.x[row],
                 uncertainty=partial(block.law, row),
+                unsmoothed=partial(block.unsmoothed, row),
                 fit=partial(block.fit, row),
             )
             for row in range(len(fitted.x))
@@ -87,12 +89,19 @@ class _Block:
     def law(self, row: int) -> Uncertainty:
         return self._laws[row]
 
+    def unsmoothed(self, row: int) -> Uncertainty:
+        return self._unsmoothed[row]
+
     def fit(self, row: int) -> float | None:
         return self._fits[row]
 
     @cached_property
     def _laws(self) -> list[Uncertainty]:
         return sandwich(self.parts)
+
+    @cached_property
+    def _unsmoothed(self) -> list[Uncertainty]:
+        return least_squares(self.parts)
 
     @cached_property
     def _fits(self) -> list[float | None]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pipelines.words import NOTES, REASONS_IN_WORDS, shown, span, warnings
+from pipelines.cut_windows import WHOLE, Cut, Window, cut_windows
+from pipelines.words import NOTES, REASONS_IN_WORDS, cut_details, shown, span, warnings
 from schemas.records import DeadLetter, Key, Snapshot
 
-Window = tuple[int, int]
 Chunk = tuple[str, str | None] | tuple[str, Window]
 """What a page asks for at once: a collection and a group of it, or a collection and a window of it."""
 Value = TypeVar("Value")
@@ -127,6 +127,7 @@ def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
     windows, groups = shelf.windows, shelf.groups
     total = shelf.of_group(groups[0])
     newest = next(reversed(total.values()))[-1].numbers
+    cuts = cut_windows(panes[-1].numbers for by_window in shelf.panes.values() for panes in by_window.values())
     return {
         "name": shelf.name,
         "label": shown(shelf.name) or NAMELESS,
@@ -137,13 +138,15 @@ def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
         "integer": newest.integer,
         "estimator": shown(newest.estimator),
         "reports": newest.reports,
-        "warned": sum(bool(warnings(panes[-1].numbers)) for panes in total.values()),
+        "warned": sum(bool(warnings(panes[-1].numbers, cuts.get(at, WHOLE))) for at, panes in total.items()),
+        "opens_at": ids[shelf.name, _opening(shelf, cuts)],
         "windows": [
             {
                 "id": ids[shelf.name, window],
                 "start": window[0],
                 "end": window[1],
                 "label": span(Key(shelf.name, None, *window)),
+                "cut": cut_details(Key(shelf.name, None, *window), cuts.get(window, WHOLE)),
                 "stamp": _stamp(pane for panes in shelf.of_window(window).values() for pane in panes),
             }
             for window in windows
@@ -162,6 +165,17 @@ def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
             for group in groups
         ],
     }
+
+
+def _opening(shelf: Shelf, cuts: Mapping[Window, Cut]) -> Window:
+    """The window that is shown first: the latest that is whole, neither cut by the log's ends nor still open."""
+    whole = [
+        window
+        for window in shelf.windows
+        if window not in cuts
+        and any(panes[-1].numbers.pane.timing != "early" for panes in shelf.of_window(window).values())
+    ]
+    return (whole or shelf.windows)[-1]
 
 
 def _stamp(panes: Iterable[Pane]) -> str:

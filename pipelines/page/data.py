@@ -13,12 +13,12 @@ import numpy as np
 
 from hushgram.arrays import FloatArray
 from hushgram.domain import Domain, Scale
-from pipelines.words import shown, warnings
+from pipelines.words import end_details, shown, warnings
 from schemas.records import Snapshot
 
 MOST_BUCKETS = 1 << 20
 ALWAYS_THERE = ("low", "high", "mean", "mean_low", "mean_high")
-PERHAPS_THERE = ("variance", "variance_low", "variance_high", "fit")
+PERHAPS_THERE = ("variance", "variance_low", "variance_high", "fit", "heavy_low_end", "heavy_high_end")
 ARRAYS = ("probabilities", "cdf_points", "cdf_low", "cdf_high")
 
 
@@ -36,6 +36,7 @@ def checked(record: Mapping[str, Any]) -> Snapshot:
     counts = (key.window_start, key.window_end, pane.generation, pane.index, snapshot.reports, snapshot.iterations)
     _demand(all(type(count) is int and abs(count) < 2**63 for count in counts), "a count that is no whole number")
     _demand(key.window_start < key.window_end, "a window that ends before it begins")
+    _check_events(snapshot)
     _demand(all(_finite(getattr(snapshot, name)) for name in ALWAYS_THERE), "a number that is none")
     perhaps = [getattr(snapshot, name) for name in PERHAPS_THERE]
     _demand(all(value is None or _finite(value) for value in perhaps), "a number that is none")
@@ -43,6 +44,15 @@ def checked(record: Mapping[str, Any]) -> Snapshot:
     _demand(snapshot.scale == "linear" or (snapshot.scale == "log" and snapshot.low > 0), "a scale that is none")
     _check_distribution(snapshot)
     return snapshot
+
+
+def _check_events(snapshot: Snapshot) -> None:
+    if snapshot.events is not None:
+        events = snapshot.events
+        _demand(all(type(count) is int for count in vars(events).values()), "a count that is no whole number")
+        _demand(events.uploads > 0, "events without an upload")
+        inside = snapshot.key.window_start <= events.first <= events.last < snapshot.key.window_end
+        _demand(inside, "events outside of their window")
 
 
 def _check_distribution(snapshot: Snapshot) -> None:
@@ -109,6 +119,7 @@ def picture(snapshot: Snapshot) -> dict[str, Any]:
         "edges": edges(snapshot),
         "quantiles": quantiles,
         "warnings": warnings(snapshot),
+        "details": end_details(snapshot),
         "revisions": [shown(revision) for revision in snapshot.revisions],
     }
 

@@ -14,7 +14,8 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.console import UsageError
-from pipelines.page.catalogue import Catalogue, Chunk, Pane, Problem, Refused, Shelf, Window
+from pipelines.cut_windows import Window
+from pipelines.page.catalogue import Catalogue, Chunk, Pane, Problem, Refused, Shelf
 from pipelines.page.data import checked, movement, pack, picture, series, without_arrays
 from pipelines.results import letter_folders, matching, read_records
 from pipelines.words import shown, span

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from typing import Any
 
 from pipelines.page.assets import SCRIPTS, asset, fill, plotly, script_hash
 from pipelines.page.library import Library
@@ -45,9 +46,9 @@ def written_page(library: Library, title: str) -> Iterator[bytes]:
     yield after.encode()
 
 
-def _shown_first(collection: dict[str, list[dict[str, int]]]) -> list[int]:
-    """All groups together, and the newest window."""
-    return [collection["groups"][0]["id"], collection["windows"][-1]["id"]]
+def _shown_first(collection: dict[str, Any]) -> list[int]:
+    """All groups together, and the window that the page opens on."""
+    return [collection["groups"][0]["id"], collection["opens_at"]]
 
 
 def _chunk(library: Library, run: str, chunk_id: int) -> bytes:

@@ -21,7 +21,8 @@ from deploy.local.processes import Process, eventually, free_port, stop
 from hushgram import Collection, CollectionError, load_collections
 from pipelines import command
 from pipelines.results import best, read_results
-from schemas.records import Snapshot
+from schemas.definitions import SNAPSHOT
+from schemas.records import Events, Snapshot
 from transforms.sinks.patience import OUTAGES
 from transforms.sinks.postgresql import CONNECTION, Writer, connect, prepare_tables, values
 from transforms.sinks.postgresql_tables import MIGRATIONS, PostgreSQLError, columns, migrate, prepare, version
@@ -70,8 +71,7 @@ def test_the_table_is_that_of_the_schema(postgres):
         found = connection.execute(query).fetchall()
     assert {name: kind.replace("timestamp with time zone", "timestamptz") for name, kind, _ in found} == columns()
     optional = [name for name, _, required in found if not required]
-    nullable = [field.name for field in Snapshot.__dataclass_fields__.values() if "None" in str(field.type)]
-    assert optional == ["group", *nullable]
+    assert optional == [field["name"] for field in SNAPSHOT.parsed["fields"] if isinstance(field["type"], list)]
 
 
 panes = st.builds(
@@ -440,7 +440,9 @@ def test_a_database_that_cannot_hold_labels_or_takes_no_writes_is_one_line(postg
 
 # Migrations ----------------------------------------------------------------------------------------------------------
 
+NOW = len(MIGRATIONS)
 LATER = (*MIGRATIONS, "ALTER TABLE hushgram_snapshots ADD COLUMN note text")
+ALL_VERSIONS = [(number,) for number in range(1, NOW + 2)]
 
 
 def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(postgres):
@@ -448,17 +450,34 @@ def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(po
     write(postgres, [snapshot()])
     before = rows_in(postgres)
     with connect(postgres.url) as connection:
-        assert version(connection) == 1
+        assert version(connection) == NOW
         prepare(connection, LATER)
-        assert version(connection) == 2
+        assert version(connection) == NOW + 1
         prepare(connection, LATER)
-        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == [(1,), (2,)]
+        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == ALL_VERSIONS
         assert connection.execute("SELECT note FROM hushgram_snapshots").fetchall() == [(None,)]
     assert rows_in(postgres) == before
-    with pytest.raises(PostgreSQLError, match="newer hushgram: version 2, and this one knows 1"):
+    with pytest.raises(PostgreSQLError, match=f"newer hushgram: version {NOW + 1}, and this one knows {NOW}"):
         prepare_tables(postgres.url)
     # One that runs since before the migration goes on.
     assert write(postgres, [snapshot(generation=1)]) == 1
+
+
+def test_rows_of_the_first_version_stay_and_gain_columns_that_say_nothing(postgres):
+    """A table as the first version made and filled it."""
+    first = replace(snapshot(), heavy_low_end=None, heavy_high_end=None)
+    with connect(postgres.url) as connection:
+        migrate(connection, MIGRATIONS[:1])
+        old = {name: kind for name, kind in columns().items() if name not in SNAPSHOT.added}
+        quoted = ", ".join(f'"{name}"' for name in old)
+        given = ", ".join(f"%({name})s::{kind}" for name, kind in old.items())
+        connection.execute(f"INSERT INTO hushgram_snapshots ({quoted}) VALUES ({given})", values(first))
+        prepare(connection)
+        assert version(connection) == NOW
+    assert rows_in(postgres) == [first.to_avro()]
+    heavy = replace(snapshot(generation=1), events=Events(START, START + 5, 7), heavy_low_end=0.97)
+    assert write(postgres, [heavy]) == 1
+    assert rows_in(postgres) == [heavy.to_avro()]
 
 
 def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):
@@ -469,9 +488,9 @@ def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):
         migrate(connection, MIGRATIONS)
         with pytest.raises(psycopg.errors.UndefinedTable):
             migrate(connection, (*LATER, "ALTER TABLE nowhere ADD COLUMN note text"))
-        assert version(connection) == 1
+        assert version(connection) == NOW
         migrate(connection, LATER)
-        assert version(connection) == 2
+        assert version(connection) == NOW + 1
 
 
 def test_many_that_start_at_once_migrate_once(postgres):
@@ -492,4 +511,4 @@ def test_many_that_start_at_once_migrate_once(postgres):
         thread.join()
     assert not failed
     with connect(postgres.url) as connection:
-        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == [(1,), (2,)]
+        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == ALL_VERSIONS

@@ -1,6 +1,7 @@
 """Results as typed values: to Avro and back, readable by the tools people have, and by later versions."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import fastavro
@@ -8,8 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from pipelines.results import read_records
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
-from schemas.records import PAYLOAD_LIMIT, REASONS, DeadLetter, Histogram, Key, Pane, Quantile, Snapshot
+from schemas.records import PAYLOAD_LIMIT, REASONS, DeadLetter, Events, Histogram, Key, Pane, Quantile, Snapshot
 
 KEY = Key("commute", "DE", 1_767_225_600_000, 1_767_229_200_000)
 TALLIES = {"bee7fcbcb7cce993": (6, np.array([1, 2, 3])), "00" * 8: (0, np.zeros(2, int))}
@@ -42,6 +44,7 @@ FULL = {
     "estimator": "ems",
     "software": "0.1.0",
 }
+EVENTS = Events(KEY.window_start + 1, KEY.window_end - 1, 4000)
 UNKNOWN = dict.fromkeys(("probabilities", "variance", "variance_low", "variance_high", "quantiles", "fit"))
 UNKNOWN |= dict.fromkeys(("cdf_points", "cdf_low", "cdf_high"))
 LETTER = DeadLetter("too_old", 12, "received 2 days late", "reports-1.avro", 4096, 1_767_225_600_123, b"\x00\xff")
@@ -63,14 +66,22 @@ def test_histograms_come_back():
         "00" * 8: (0, [0, 0]),
     }
     assert pl.read_avro(io.BytesIO(data))["collection"].to_list() == ["commute"]
+    assert back.events is None
+    known, _ = roundtrip(HISTOGRAM, replace(HISTOGRAM_VALUE, events=EVENTS))
+    assert known.events == EVENTS
 
 
-@pytest.mark.parametrize("unknown", [{}, UNKNOWN, {"fit": None}], ids=["all known", "a mean only", "no fit"])
+MORE = {"events": EVENTS, "heavy_low_end": 0.97, "heavy_high_end": None}
+
+
+@pytest.mark.parametrize(
+    "unknown", [{}, UNKNOWN, {"fit": None}, MORE], ids=["all known", "a mean only", "no fit", "events and an end"]
+)
 def test_snapshots_come_back(unknown):
     value = Snapshot(**{**FULL, **unknown})
     back, data = roundtrip(SNAPSHOT, value)
     assert back.to_avro() == value.to_avro()
-    assert back.key == KEY
+    assert (back.key, back.events, back.heavy_low_end) == (KEY, value.events, value.heavy_low_end)
     assert back.rank == (0, 5000, 0)
     frame = pl.read_avro(io.BytesIO(data))
     assert frame["mean"].to_list() == [90.0]
@@ -97,3 +108,6 @@ def test_files_of_version_1_are_read(name, kind, definition):
         [record] = fastavro.reader(stream, definition.parsed)
     expected = {"histogram": HISTOGRAM_VALUE, "snapshot": Snapshot(**FULL), "dead_letter": LETTER}[name]
     assert kind.from_avro(record).to_avro() == expected.to_avro()
+    # And so by readers that take a file as it was written.
+    [as_written] = read_records(str(GOLDEN / f"{name}.avro"))
+    assert kind.from_avro(as_written).to_avro() == expected.to_avro()

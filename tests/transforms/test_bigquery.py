@@ -82,7 +82,8 @@ def test_numbers_that_json_lacks_become_the_words_that_bigquery_reads():
 def test_every_column_comes_from_the_avro_schema():
     columns = {column["name"]: column for column in table_schema()["fields"]}
     assert list(columns) == [field["name"] for field in SNAPSHOT.parsed["fields"]]
-    assert {name for name, column in columns.items() if column["type"] == "TIMESTAMP"} == {"window_start", "window_end"}
+    times = {name for name, column in columns.items() if column["type"] == "TIMESTAMP"}
+    assert times == {"window_start", "window_end", "first_event", "last_event"}
     assert columns["group"]["mode"] == "NULLABLE"
     assert columns["reports"] == {"name": "reports", "mode": "REQUIRED", "description": "", "type": "INTEGER"}
     assert columns["quantiles"]["mode"] == "REPEATED"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hushgram import Collection, Windows
 from schemas.columns import Labels, ReportColumns
+from schemas.records import Events
 from transforms.deduplicate import first_of_each_id, pieces, unpack
 from transforms.plan import EARLIEST, Plan, cell_width
 from transforms.tally import tally
@@ -87,18 +88,20 @@ def test_reports_are_judged_and_counted_one_as_many(reports):
     reasons = Counter(why_not(row) for row in reports)
     assert {refusal.reason: refusal.reports for refusal in refused} == {r: n for r, n in reasons.items() if r}
     assert uploads.reports + sum(refusal.reports for refusal in refused) == len(reports)
-    expected = {}
+    expected, times_of = {}, {}
     for row in reports:
         if why_not(row) is None:
             collection = COLLECTIONS[PLAN.places[row[0]]]
             start = row[3] // collection.windows.slice * collection.windows.slice
             expected.setdefault((row[0], row[1], row[2], start), []).append(row[5])
+            times_of.setdefault((row[0], row[1], row[2], start), []).append(row[3])
     found = {(p.collection, p.revision, p.group, p.slice_start): p for p in tally(PLAN, uploads)}
     assert set(found) == set(expected)
     for key, its_cells in expected.items():
         revision = COLLECTIONS[PLAN.places[key[0]]].revisions[key[1]]
         assert found[key].counts.tolist() == revision.tally(its_cells).tolist()
         assert found[key].reports == len(its_cells)
+        assert found[key].events == Events(min(times_of[key]), max(times_of[key]), len(its_cells))
 
 
 @settings(max_examples=60, deadline=None)
@@ -112,8 +115,9 @@ def test_any_cut_gives_the_same_totals(data):
         for part in parts:
             for p in tally(PLAN, accept(PLAN, columns_of(part), NOW)[0]):
                 key = (p.collection, p.revision, p.group, p.slice_start)
-                summed[key] = summed.get(key, 0) + p.counts
-        return {key: counts.tolist() for key, counts in summed.items()}
+                counts, events = summed.get(key, (0, p.events))
+                summed[key] = counts + p.counts, events | p.events if key in summed else events
+        return {key: (counts.tolist(), events) for key, (counts, events) in summed.items()}
 
     assert totals(reports) == totals(reports[:cut], reports[cut:])
 
@@ -138,6 +142,10 @@ def test_a_batch_counts_as_its_reports_do(batches):
             for uploads in (many, one_by_one)
         ]
         assert as_dict[0] == as_dict[1]
+        spans = [[(p.events.first, p.events.last) for p in tally(PLAN, uploads)] for uploads in (many, one_by_one)]
+        assert spans[0] == spans[1]
+        accepted = [values for nr, when, values in batches if values and why_not((*nr, None, when, None, 0)) is None]
+        assert sum(p.events.uploads for p in tally(PLAN, many)) == len(accepted)
         counted = [sum(refusal.reports for refusal in refused) for refused in (refused_many, refused_one)]
         assert counted[0] == counted[1]
 

@@ -70,6 +70,21 @@ MIGRATIONS = (
     FROM hushgram_snapshots AS s, jsonb_to_recordset(s.quantiles)
         AS q(share double precision, value double precision, low double precision, high double precision);
     """,
+    """
+    ALTER TABLE hushgram_snapshots
+        ADD COLUMN first_event timestamptz,
+        ADD COLUMN last_event timestamptz,
+        ADD COLUMN uploads bigint,
+        ADD COLUMN heavy_low_end double precision,
+        ADD COLUMN heavy_high_end double precision;
+    COMMENT ON COLUMN hushgram_snapshots.first_event IS 'The earliest event time of a report that is counted here.';
+    COMMENT ON COLUMN hushgram_snapshots.last_event IS 'The latest event time of a report that is counted here.';
+    COMMENT ON COLUMN hushgram_snapshots.uploads IS 'How many uploads brought the reports.';
+    COMMENT ON COLUMN hushgram_snapshots.heavy_low_end
+        IS 'The share of values at the low end of the domain or below it, where it is implausibly large.';
+    COMMENT ON COLUMN hushgram_snapshots.heavy_high_end
+        IS 'The share of values at the high end of the domain or above it, where it is implausibly large.';
+    """,
 )
 
 TYPES = {

@@ -6,7 +6,7 @@ let contents = { version: "none", run: "", unread: 0, collections: [], refused: 
 let chosen = readLink();
 
 /**
- * A choice is { collection, window, groups, apart, over }: a name; "START-END", or null for the newest; names, and
+ * A choice is { collection, window, groups, apart, over }: a name; "START-END", or null for the newest whole one; names, and
  * null for all together; whether groups stand side by side; "mean" or the share of a quantile, or null for what suits.
  */
 function readLink() {
@@ -40,7 +40,8 @@ function resolve() {
   const collection = collections.find(({ name }) => name === chosen.collection) ?? collections[0];
   if (chosen.collection !== null && collection.name !== chosen.collection) missing.push("collection");
   const windows = collection.windows;
-  const window = windows.find((each) => windowKey(each) === chosen.window) ?? windows.at(-1);
+  const opening = windows.find(({ id }) => id === collection.opens_at);
+  const window = windows.find((each) => windowKey(each) === chosen.window) ?? opening;
   if (chosen.window !== null && windowKey(window) !== chosen.window) missing.push("window");
   let groups = collection.groups
     .map((group, index) => ({ ...group, index }))
@@ -50,13 +51,20 @@ function resolve() {
   return { collection, window, groups, missing };
 }
 
+/** Which windows the log cuts may change with windows beside them, so the outline tells it, and no chunk. */
+const withCut = (picture, cut) => picture && { ...picture, warnings: [...picture.warnings, ...cut] };
+
 /** What is drawn: the chosen groups with their series, and those of them that have a picture in this window. */
 function viewOf(collection, window, groups, pictures, series) {
+  const cuts = new Map(collection.windows.map(({ id, cut }) => [id, Object.keys(cut)]));
   const all = groups.map((group, place) => ({
     ...group,
     label: brief(group.label),
-    picture: pictures.groups.find(({ id }) => id === group.id),
-    series: series[place],
+    picture: withCut(pictures.groups.find(({ id }) => id === group.id), cuts.get(window.id)),
+    series: {
+      ...series[place],
+      warnings: series[place].warnings.map((own, row) => [...own, ...(cuts.get(series[place].windows[row].id) ?? [])]),
+    },
     windows: series[place].windows,
   }));
   const named = { ...collection, label: brief(collection.label), unit: brief(collection.unit) };

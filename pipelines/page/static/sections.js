@@ -70,7 +70,8 @@ function showChoice(collection, window, groups) {
   at("earlier").disabled = place === 0;
   at("later").disabled = place === windows.length - 1;
   at("newest").setAttribute("aria-pressed", chosen.window === null);
-  at("newest").textContent = LIVE ? "Follow the newest" : "Newest";
+  const newest = windows.at(-1).id === collection.opens_at ? "newest" : "newest whole window";
+  at("newest").textContent = LIVE ? `Follow the ${newest}` : newest[0].toUpperCase() + newest.slice(1);
   at("groups").hidden = collection.groups.length < 2;
   showChips(collection, groups);
 }
@@ -128,15 +129,25 @@ function answer({ collection, groups: [{ label, picture }], groups }) {
   ];
 }
 
-function showWarnings({ groups, all }) {
+function showWarnings({ window, groups, all }) {
   const by = new Map();
   for (const { label, picture } of groups) {
     for (const warning of picture.warnings) by.set(warning, [...(by.get(warning) ?? []), label]);
   }
   const boxes = [...by].map(([warning, labels]) => {
     const { short, long } = contents.notes[warning];
+    const heading = (words) => make("strong", words[0].toUpperCase() + words.slice(1));
+    if (warning in window.cut) return make("div", [heading(window.cut[warning]), make("p", long)]);
     const who = labels.flatMap((label, place) => [place ? ", " : "", named(label)]);
-    return make("div", [make("strong", short[0].toUpperCase() + short.slice(1)), " (", ...who, ")", make("p", long)]);
+    const details = groups.filter(({ picture }) => warning in picture.details);
+    return make("div", [
+      heading(short),
+      " (",
+      ...who,
+      ")",
+      ...details.map(({ label, picture }) => make("p", [named(label), `: ${picture.details[warning]}.`])),
+      make("p", long),
+    ]);
   });
   const silent = all.filter(({ picture }) => picture === undefined);
   for (const { label } of silent) boxes.push(make("div", ["Nothing of ", named(label), " in this window."]));

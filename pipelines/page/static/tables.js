@@ -77,6 +77,7 @@ const TABLES = {
       ["variance, 95 % from, to", variance],
       ...shares.map((share) => [`${quantileName(share)}, 95 % from, to`, quantile(share)]),
       ["p-value of the test of fit", ({ fit }) => [fit]],
+      ["share at a heavy low end, high end", ({ heavy_low_end, heavy_high_end }) => [heavy_low_end, heavy_high_end]],
       ["steps of the estimator", ({ iterations }) => [iterations]],
       ["settled", ({ converged }) => [converged ? "yes" : "no"]],
       ["status", ({ status }) => [status]],

@@ -1,0 +1,51 @@
+"""A fit without smoothing, on a few strips of the domain: blurred by nothing, at the price of more noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from hushgram.arrays import FloatArray
+from hushgram.ends import strip_bounds
+from hushgram.estimators.em import Part
+from hushgram.estimators.solution import Uncertainty
+from hushgram.mechanisms.base import Transition
+
+SMALLEST_DIRECTION = 1e-9
+"""Differences between strips that the reports tell less than this share as well as their sum are left at zero."""
+
+
+def least_squares(parts: Sequence[Part]) -> list[Uncertainty]:
+    """For each window the distribution over strips whose cells come nearest to those reported.
+
+    With A = Σ MᵀD⁻¹M over the revisions, D the probabilities of their cells when values are uniform, x = A⁻¹ Σ MᵀD⁻¹f
+    is linear in the counts f, which vary as a multinomial.
+    """
+    buckets = parts[0].mechanism.buckets
+    return [_fit(parts, row, strip_bounds(buckets) / buckets) for row in range(len(parts[0].counts))]
+
+
+def _fit(parts: Sequence[Part], row: int, edges: FloatArray) -> Uncertainty:
+    size = edges.size - 1
+    information, told, noise = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
+    for part in parts:
+        matrix, weighted = _matrices(part.mechanism)
+        counts = part.counts[row]
+        reports, heard = counts.sum(), weighted @ counts
+        information += reports * (weighted @ matrix)
+        told += heard
+        noise += (weighted * counts) @ weighted.T - np.outer(heard, heard) / reports
+    inverse = np.linalg.pinv(information, rcond=SMALLEST_DIRECTION, hermitian=True)
+    return Uncertainty(edges, inverse @ told, inverse @ noise @ inverse)
+
+
+@lru_cache(maxsize=16)
+def _matrices(mechanism: Transition) -> tuple[FloatArray, FloatArray]:
+    """M, from strips to cells, and MᵀD⁻¹."""
+    bounds = strip_bounds(mechanism.buckets)
+    widths = np.diff(bounds)
+    strips = np.repeat(np.eye(widths.size) / widths[:, None], widths, axis=1)
+    matrix = mechanism.forward(strips).T
+    return matrix, matrix.T / (matrix @ (widths / mechanism.buckets))
