@@ -312,7 +312,7 @@ def test_windows_are_exact_to_the_millisecond(size, every):
         starts = range(when // setting.every * setting.every, when - size, -setting.every)
         assert edges == {(1000 * start, 1000 * (start + size)) for start in starts}
         assert len(found) == len(edges)
-        assert {(1000 * start, 1000 * (start + size)) for start in setting.holding(when)} == edges
+        assert {(1000 * start, 1000 * end) for start, end in setting.holding(when)} == edges
         assert setting.holding(when) == setting.holding(slice_start)
 
 
