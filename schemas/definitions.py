@@ -18,6 +18,8 @@ class Definition:
     file: str
     counts_reports: bool = False
     """Whether each record is one report."""
+    added: tuple[str, ...] = ()
+    """The fields that version 1 did not have."""
 
     @cached_property
     def text(self) -> str:
@@ -46,7 +48,17 @@ class Definition:
     @cached_property
     def fingerprint(self) -> bytes:
         """The eight bytes by which a message names its schema (CRC-64-AVRO, little-endian)."""
-        return bytes.fromhex(fastavro.schema.fingerprint(self.canonical, "CRC-64-AVRO"))
+        return _fingerprint(self.canonical)
+
+    @cached_property
+    def versions(self) -> dict[bytes, dict[str, Any]]:
+        """By fingerprint, the schemas that messages of this kind were ever written with."""
+        first = {**self.parsed, "fields": [part for part in self.parsed["fields"] if part["name"] not in self.added]}
+        return {_fingerprint(fastavro.schema.to_parsing_canonical_form(first)): first, self.fingerprint: self.parsed}
+
+
+def _fingerprint(canonical: str) -> bytes:
+    return bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
 
 
 def without_dates(schema: Any) -> Any:
@@ -59,10 +71,12 @@ def without_dates(schema: Any) -> Any:
 REPORT = Definition("report.avsc", counts_reports=True)
 REPORT_BATCH = Definition("report_batch.avsc")
 HISTOGRAM = Definition("histogram.avsc")
-SNAPSHOT = Definition("snapshot.avsc")
+SNAPSHOT = Definition("snapshot.avsc", added=("time_zone",))
 DEAD_LETTER = Definition("dead_letter.avsc")
 
 REPORT_KINDS = {definition.name: definition for definition in (REPORT, REPORT_BATCH)}
 BY_FINGERPRINT = {
-    definition.fingerprint: definition for definition in (REPORT, REPORT_BATCH, HISTOGRAM, SNAPSHOT, DEAD_LETTER)
+    fingerprint: definition
+    for definition in (REPORT, REPORT_BATCH, HISTOGRAM, SNAPSHOT, DEAD_LETTER)
+    for fingerprint in definition.versions
 }

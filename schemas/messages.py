@@ -46,7 +46,8 @@ def encode_message(definition: Definition, record: Mapping[str, Any]) -> bytes:
 def decode_message(message: bytes) -> tuple[Definition, dict[str, Any]]:
     """The record in a message, of whichever of our schemas."""
     definition = _definition_of(message)
-    return definition, decode_one_by_one(definition, definition.parsed, 1, message[PREFIX:])[0]
+    writer = definition.versions[message[len(MARKER) : PREFIX]]
+    return definition, decode_one_by_one(definition, writer, 1, message[PREFIX:])[0]
 
 
 def decode_reports(messages: Sequence[bytes | None]) -> tuple[list[tuple[IntArray, ReportColumns]], list[Refused]]:

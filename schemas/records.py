@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from hushgram.arrays import FloatArray, IntArray
+from schemas.definitions import SNAPSHOT
 
 Reason = Literal[
     "undecodable",
@@ -118,6 +119,7 @@ class Snapshot:
     fit: float | None
     estimator: str
     software: str
+    time_zone: str | None = None
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -129,7 +131,9 @@ class Snapshot:
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Snapshot:
-        own = {name: record[name] for name in _own_fields(Snapshot)}
+        own: dict[str, Any] = {
+            name: record.get(name) if name in SNAPSHOT.added else record[name] for name in _own_fields(Snapshot)
+        }
         for name in ("probabilities", "cdf_points", "cdf_low", "cdf_high"):
             own[name] = None if own[name] is None else np.array(own[name], dtype=np.float64)
         if own["quantiles"] is not None:

@@ -66,6 +66,7 @@ def _snapshot(
         fit=estimate.fit,
         estimator=collection.estimator,
         software=_version(),
+        time_zone=collection.windows.time_zone,
     )
 
 

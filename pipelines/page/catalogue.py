@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from typing import Any, TypeVar
 
-from pipelines.words import NOTES, REASONS_IN_WORDS, shown, span, warnings
+from pipelines.words import NOTES, REASONS_IN_WORDS, ahead_of_utc, clocks_of, shown, span, warnings
 from schemas.records import DeadLetter, Key, Snapshot
 
 Window = tuple[int, int]
@@ -72,6 +73,16 @@ class Shelf:
     def windows(self) -> list[Window]:
         return sorted({window for by_window in self.panes.values() for window in by_window})
 
+    @property
+    def newest(self) -> Snapshot:
+        """Of all groups together, where there is such a snapshot."""
+        return next(reversed(self.of_group(self.groups[0]).values()))[-1].numbers
+
+    @property
+    def clocks(self) -> tzinfo:
+        """Those of the newest window, for all windows."""
+        return clocks_of(self.newest.time_zone)
+
     def of_group(self, group: str | None) -> dict[Window, list[Pane]]:
         return dict(sorted(self.panes.get(group, {}).items()))
 
@@ -125,8 +136,7 @@ class Catalogue:
 
 def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
     windows, groups = shelf.windows, shelf.groups
-    total = shelf.of_group(groups[0])
-    newest = next(reversed(total.values()))[-1].numbers
+    total, newest, clocks = shelf.of_group(groups[0]), shelf.newest, shelf.clocks
     return {
         "name": shelf.name,
         "label": shown(shelf.name) or NAMELESS,
@@ -136,14 +146,13 @@ def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
         "scale": newest.scale,
         "integer": newest.integer,
         "estimator": shown(newest.estimator),
+        "clocks": str(clocks),
         "reports": newest.reports,
         "warned": sum(bool(warnings(panes[-1].numbers)) for panes in total.values()),
         "windows": [
             {
                 "id": ids[shelf.name, window],
-                "start": window[0],
-                "end": window[1],
-                "label": span(Key(shelf.name, None, *window)),
+                **described(shelf.name, window, clocks),
                 "stamp": _stamp(pane for panes in shelf.of_window(window).values() for pane in panes),
             }
             for window in windows
@@ -162,6 +171,13 @@ def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
             for group in groups
         ],
     }
+
+
+def described(collection: str, window: Window, clocks: tzinfo) -> dict[str, Any]:
+    """A window for the page: `ahead` is how many milliseconds the clocks are ahead of UTC in the middle of it."""
+    start, end = window
+    ahead = ahead_of_utc((start + end) // 2, clocks)
+    return {"start": start, "end": end, "ahead": ahead, "label": span(Key(collection, None, start, end), clocks)}
 
 
 def _stamp(panes: Iterable[Pane]) -> str:

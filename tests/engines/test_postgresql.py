@@ -21,8 +21,9 @@ from deploy.local.processes import Process, eventually, free_port, stop
 from hushgram import Collection, CollectionError, load_collections
 from pipelines import command
 from pipelines.results import best, read_results
+from schemas.definitions import SNAPSHOT
 from schemas.records import Snapshot
-from transforms.sinks.postgresql import Writer, connect, patiently, prepare_tables
+from transforms.sinks.postgresql import Writer, connect, patiently, prepare_tables, values
 from transforms.sinks.postgresql_tables import MIGRATIONS, PostgreSQLError, columns, migrate, prepare, version
 
 ROOT = Path(__file__).parents[2]
@@ -343,7 +344,9 @@ def test_a_database_that_cannot_hold_labels_or_takes_no_writes_is_one_line(postg
 
 # Migrations ----------------------------------------------------------------------------------------------------------
 
+NOW = len(MIGRATIONS)
 LATER = (*MIGRATIONS, "ALTER TABLE hushgram_snapshots ADD COLUMN note text")
+ALL_VERSIONS = [(number,) for number in range(1, NOW + 2)]
 
 
 def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(postgres):
@@ -351,17 +354,33 @@ def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(po
     write(postgres, [snapshot()])
     before = rows_in(postgres)
     with connect(postgres.url) as connection:
-        assert version(connection) == 1
+        assert version(connection) == NOW
         prepare(connection, LATER)
-        assert version(connection) == 2
+        assert version(connection) == NOW + 1
         prepare(connection, LATER)
-        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == [(1,), (2,)]
+        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == ALL_VERSIONS
         assert connection.execute("SELECT note FROM hushgram_snapshots").fetchall() == [(None,)]
     assert rows_in(postgres) == before
-    with pytest.raises(PostgreSQLError, match="newer hushgram: version 2, and this one knows 1"):
+    with pytest.raises(PostgreSQLError, match=f"newer hushgram: version {NOW + 1}, and this one knows {NOW}"):
         prepare_tables(postgres.url)
     # One that runs since before the migration goes on.
     assert write(postgres, [snapshot(generation=1)]) == 1
+
+
+def test_rows_of_the_first_version_stay_and_have_no_time_zone(postgres):
+    """A table as the first version made and filled it."""
+    with connect(postgres.url) as connection:
+        migrate(connection, MIGRATIONS[:1])
+        old = {name: kind for name, kind in columns().items() if name not in SNAPSHOT.added}
+        names = ", ".join(f'"{name}"' for name in old)
+        given = ", ".join(f"%({name})s::{kind}" for name, kind in old.items())
+        connection.execute(f"INSERT INTO hushgram_snapshots ({names}) VALUES ({given})", values(snapshot()))
+        prepare(connection)
+        assert version(connection) == NOW
+    assert rows_in(postgres) == [snapshot().to_avro()]
+    local = replace(snapshot(generation=1), time_zone="Europe/Berlin")
+    assert write(postgres, [local]) == 1
+    assert rows_in(postgres) == [local.to_avro()]
 
 
 def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):
@@ -372,9 +391,9 @@ def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):
         migrate(connection, MIGRATIONS)
         with pytest.raises(psycopg.errors.UndefinedTable):
             migrate(connection, (*LATER, "ALTER TABLE nowhere ADD COLUMN note text"))
-        assert version(connection) == 1
+        assert version(connection) == NOW
         migrate(connection, LATER)
-        assert version(connection) == 2
+        assert version(connection) == NOW + 1
 
 
 def test_many_that_start_at_once_migrate_once(postgres):
@@ -395,4 +414,4 @@ def test_many_that_start_at_once_migrate_once(postgres):
         thread.join()
     assert not failed
     with connect(postgres.url) as connection:
-        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == [(1,), (2,)]
+        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == ALL_VERSIONS

@@ -147,6 +147,12 @@ def test_the_command_takes_the_collections_zone_or_another(results, tmp_path, ca
         assert tallies_of(read_results(str(tmp_path / name), "histograms", Histogram.from_avro)) == expected
         assert len(read_results(str(tmp_path / name), "snapshots", Snapshot.from_avro)) == len(expected)
     capsys.readouterr()
+    assert command.main(["show", str(tmp_path / "own")]) == 0
+    said = capsys.readouterr().out
+    assert "  window (Europe/Berlin)          group  reports" in said
+    assert "\n  2026-03-29 00:00 – 03-30 00:00  all" in said
+    assert command.main(["show", str(tmp_path / "utc")]) == 0
+    assert "  window (UTC)  " in capsys.readouterr().out
     for options, message in (
         (["--window", "1d", "--time-zone", "Berlin"], "--time-zone: got 'Berlin', allowed: a name of the IANA"),
         (["--time-zone", "UTC"], "--time-zone: only with --window"),

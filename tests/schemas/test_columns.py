@@ -186,13 +186,14 @@ def test_report_files_of_version_1_are_read(definition):
 
 def test_fingerprints_are_golden():
     # Messages in the field carry these: a change of one is a new version of its schema.
-    names = {definition.name: definition.fingerprint.hex() for definition in BY_FINGERPRINT.values()}
+    names = {fingerprint.hex(): definition.name for fingerprint, definition in BY_FINGERPRINT.items()}
     assert names == {
-        "hushgram.Report": "8d51ac06d359ba88",
-        "hushgram.ReportBatch": "f5c4f5368c715f19",
-        "hushgram.Histogram": "de8ace491189a7f3",
-        "hushgram.Snapshot": "1f4e7e8186349f12",
-        "hushgram.DeadLetter": "a68efb50aa2ae94a",
+        "8d51ac06d359ba88": "hushgram.Report",
+        "f5c4f5368c715f19": "hushgram.ReportBatch",
+        "de8ace491189a7f3": "hushgram.Histogram",
+        "1f4e7e8186349f12": "hushgram.Snapshot",  # version 1
+        "389a214c52f20c04": "hushgram.Snapshot",
+        "a68efb50aa2ae94a": "hushgram.DeadLetter",
     }
     assert revision_number("bee7fcbcb7cce993") == 0xBEE7FCBCB7CCE993
     assert definitions.REPORT_KINDS["hushgram.Report"] is REPORT

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from pipelines.results import read_records
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
 from schemas.records import PAYLOAD_LIMIT, REASONS, DeadLetter, Histogram, Key, Pane, Quantile, Snapshot
 
@@ -65,12 +66,17 @@ def test_histograms_come_back():
     assert pl.read_avro(io.BytesIO(data))["collection"].to_list() == ["commute"]
 
 
-@pytest.mark.parametrize("unknown", [{}, UNKNOWN, {"fit": None}], ids=["all known", "a mean only", "no fit"])
+LOCAL = {"time_zone": "Europe/Berlin"}
+
+
+@pytest.mark.parametrize(
+    "unknown", [{}, UNKNOWN, {"fit": None}, LOCAL], ids=["all known", "a mean only", "no fit", "a zone"]
+)
 def test_snapshots_come_back(unknown):
     value = Snapshot(**{**FULL, **unknown})
     back, data = roundtrip(SNAPSHOT, value)
     assert back.to_avro() == value.to_avro()
-    assert back.key == KEY
+    assert (back.key, back.time_zone) == (KEY, value.time_zone)
     assert back.rank == (0, 5000, 0)
     frame = pl.read_avro(io.BytesIO(data))
     assert frame["mean"].to_list() == [90.0]
@@ -97,3 +103,6 @@ def test_files_of_version_1_are_read(name, kind, definition):
         [record] = fastavro.reader(stream, definition.parsed)
     expected = {"histogram": HISTOGRAM_VALUE, "snapshot": Snapshot(**FULL), "dead_letter": LETTER}[name]
     assert kind.from_avro(record).to_avro() == expected.to_avro()
+    # And so by readers that take a file as it was written.
+    [as_written] = read_records(str(GOLDEN / f"{name}.avro"))
+    assert kind.from_avro(as_written).to_avro() == expected.to_avro()

@@ -70,6 +70,11 @@ MIGRATIONS = (
     FROM hushgram_snapshots AS s, jsonb_to_recordset(s.quantiles)
         AS q(share double precision, value double precision, low double precision, high double precision);
     """,
+    """
+    ALTER TABLE hushgram_snapshots ADD COLUMN time_zone text;
+    COMMENT ON COLUMN hushgram_snapshots.time_zone
+        IS 'Whose days the windows of the collection follow. Null for UTC.';
+    """,
 )
 
 TYPES = {
