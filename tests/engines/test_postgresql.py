@@ -6,7 +6,9 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import psycopg
@@ -381,6 +383,12 @@ def test_rows_of_the_first_version_stay_and_have_no_time_zone(postgres):
     local = replace(snapshot(generation=1), time_zone="Europe/Berlin")
     assert write(postgres, [local]) == 1
     assert rows_in(postgres) == [local.to_avro()]
+    with connect(postgres.url) as connection:
+        query = (
+            "SELECT to_char(window_start AT TIME ZONE coalesce(time_zone, 'UTC'), 'HH24:MI') FROM hushgram_snapshots"
+        )
+        start = datetime.fromtimestamp(local.key.window_start / 1000, ZoneInfo("Europe/Berlin"))
+        assert connection.execute(query).fetchall() == [(f"{start:%H:%M}",)]
 
 
 def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):
