@@ -5,14 +5,23 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from hushgram import checks
+from hushgram.arrays import IntArray
 from hushgram.checks import CollectionError, hint, refuse
+from hushgram.local_days import DAY_MS, LocalDays, check_time_zone, local_days
 
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 LONGEST = 3650 * UNITS["d"]
+DURATIONS = ("size", "every", "max_delay", "max_age", "early")
 MOST_SLICES = 10_000
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+DAYS_CHECKED = np.arange(10_957, 84_006)
+"""From 2000 to 2199: the days of a zone that windows shorter than a day must fit into."""
 
 
 def parse_duration(name: str, text: object) -> int:
@@ -39,13 +48,23 @@ def format_duration(milliseconds: int) -> str:
 
 @dataclass(frozen=True)
 class Windows:
-    """All times in milliseconds; `every` below `size` makes sliding windows, `early` None asks for no early panes."""
+    """All times in milliseconds; `every` below `size` makes sliding windows, `early` None asks for no early panes.
+
+    Windows whose `every` is a whole number of weeks begin on `week_start`. With a `time_zone`, days and weeks run from
+    midnight to midnight on its clocks, so that a day may have 23 or 25 hours; windows that begin more than once a day
+    are of equal length in every zone, and must divide its days evenly.
+    """
 
     size: int = 3_600_000
     every: int = 3_600_000
     max_delay: int = 120_000
     max_age: int = 86_400_000
     early: int | None = 60_000
+    time_zone: str | None = None
+    week_start: str = "monday"
+    days: LocalDays | None = field(init=False, repr=False, compare=False, default=None)
+    """The zone's days, where windows follow them. They travel with the rest of it, so that a worker whose time zone
+    database is of another version finds the same windows."""
 
     def __post_init__(self) -> None:
         for name, least in (("size", 1), ("every", 1), ("max_delay", 0), ("max_age", 0), ("early", 1)):
@@ -62,6 +81,28 @@ class Windows:
                 f"which makes slices of {format_duration(self.slice)}; "
                 f"allowed: at most {MOST_SLICES:,} slices in a window"
             )
+        checks.one_of("windows.week_start", self.week_start, WEEKDAYS)
+        if self.time_zone is not None:
+            self._check_time_zone(check_time_zone("windows.time_zone", self.time_zone))
+
+    def _check_time_zone(self, zone: str) -> None:
+        days = local_days(zone)
+        if self.every < DAY_MS:
+            between = days.begins(DAYS_CHECKED) % self.every
+            if between.any():
+                fitting = math.gcd(self.every, int(np.gcd.reduce(between)))
+                raise CollectionError(
+                    f"windows.every: got {format_duration(self.every)}, which does not divide the days of {zone} "
+                    f"evenly; allowed: whole days, or {format_duration(fitting)} and what divides it"
+                )
+            return
+        for name, length in (("size", self.size), ("every", self.every)):
+            if length % DAY_MS:
+                raise CollectionError(
+                    f"windows.{name}: got {format_duration(length)} in time zone {zone}, allowed: whole days or weeks, "
+                    "or windows that begin more than once a day"
+                )
+        object.__setattr__(self, "days", days)
 
     def __str__(self) -> str:
         """
@@ -69,35 +110,73 @@ class Windows:
         'windows of 1h every 1m, delay 2m, age 1d'
         """
         early = "" if self.early is None else f", early {format_duration(self.early)}"
-        size, every, delay, age = map(format_duration, (self.size, self.every, self.max_delay, self.max_age))
-        return f"windows of {size} every {every}, delay {delay}, age {age}{early}"
+        delay, age = format_duration(self.max_delay), format_duration(self.max_age)
+        zone = "" if self.time_zone is None else f", days of {self.time_zone}"
+        weeks = "" if self.week_start == "monday" else f", weeks from {self.week_start}"
+        lengths = f"{format_duration(self.size)} every {format_duration(self.every)}"
+        return f"windows of {lengths}, delay {delay}, age {age}{early}{zone}{weeks}"
 
     @property
     def slice(self) -> int:
         """The longest time that lies in one window or the other as a whole: reports are tallied per slice."""
         return math.gcd(self.size, self.every)
 
-    def holding(self, time: int) -> range:
-        """Where the windows begin that a time lies in, the latest first.
+    # Windows and slices are laid along a ruler: of milliseconds since 1970, or of a zone's days since then -----------
 
-        >>> list(Windows(size=60, every=20).holding(70))
-        [60, 40, 20]
+    @property
+    def _unit(self) -> int:
+        return DAY_MS if self.days else 1
+
+    @property
+    def first(self) -> int:
+        """How long after the beginning of 1970, a Thursday, the first window begins, counting days of 24 hours."""
+        return (WEEKDAYS.index(self.week_start) - 3) % 7 * DAY_MS if self.every % UNITS["w"] == 0 else 0
+
+    def _place(self, times: IntArray) -> IntArray:
+        return self.days.numbers(times) if self.days else times
+
+    def _moment(self, place: int) -> int:
+        return int(self.days.begins(np.array([place]))[0]) if self.days else place
+
+    def slice_numbers(self, times: IntArray) -> IntArray:
+        """The slice that each time lies in."""
+        return (self._place(times) - self.first // self._unit) // (self.slice // self._unit)
+
+    def slice_start(self, number: int) -> int:
+        """When a slice begins."""
+        return self._moment((number * self.slice + self.first) // self._unit)
+
+    def holding(self, time: int) -> list[tuple[int, int]]:
+        """Start and end of each window that a time lies in, the latest first.
+
+        >>> Windows(size=60, every=20).holding(70)
+        [(60, 120), (40, 100), (20, 80)]
         """
-        return range(time // self.every * self.every, time - self.size, -self.every)
+        size, every, first = (length // self._unit for length in (self.size, self.every, self.first))
+        place = int(self._place(np.array([time]))[0])
+        latest = (place - first) // every * every + first
+        return [(self._moment(start), self._moment(start + size)) for start in range(latest, place - size, -every)]
+
+    def between(self, start: int, end: int) -> int:
+        """How long it is from one time to another; where windows follow a zone's days, a day counts as 24 hours."""
+        first, last = self._place(np.array([start, end])).tolist()
+        return (last - first) * self._unit
 
     @classmethod
     def parse(cls, given: object) -> Windows:
         """Windows from the `windows` entry of a collection file."""
         if not isinstance(given, Mapping):
             refuse("windows", given, "a mapping such as {size: 1h, max_delay: 2m}")
-        names = ("size", "every", "max_delay", "max_age", "early")
+        names = (*DURATIONS, "time_zone", "week_start")
         for key in given:
             if key not in names:
                 raise CollectionError(
                     f"windows.{checks.key(key)}: unknown, allowed: {', '.join(names)}{hint(key, names)}"
                 )
-        times = {
-            key: None if key == "early" and value is None else parse_duration(f"windows.{key}", value)
+        values: dict[str, Any] = {
+            key: parse_duration(f"windows.{key}", value)
+            if key in DURATIONS and not (key == "early" and value is None)
+            else value
             for key, value in given.items()
         }
-        return cls(**{"every": times.get("size", cls.every), **times})  # type: ignore[arg-type]
+        return cls(**{"every": values.get("size", cls.every), **values})

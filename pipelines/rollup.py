@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from apache_beam.io.filesystems import FileSystems
 
-from hushgram import Collection, CollectionError
-from hushgram.windows import format_duration, parse_duration
+from hushgram import Collection, CollectionError, Windows
+from hushgram.local_days import check_time_zone
+from hushgram.windows import WEEKDAYS, format_duration, parse_duration
 from pipelines.console import UsageError, check_generation, collections_in, complain, say
 from pipelines.outputs import check_directory, writing
 from pipelines.results import read_results
 from pipelines.sinks import add_patience, closing_line, patience_in, writable_at_once
+from pipelines.words import span
 from schemas.definitions import HISTOGRAM, SNAPSHOT
 from schemas.records import Histogram, Key, Pane, Snapshot
 from transforms.estimate import SHARES, histogram, snapshots
@@ -38,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--window", metavar="TIME", help="such as 1d: windows are merged into these (default: as they are)"
     )
+    parser.add_argument(
+        "--time-zone", metavar="ZONE", help="such as Europe/Berlin: whose days and weeks (default: the collection's)"
+    )
+    parser.add_argument(
+        "--week-start", choices=WEEKDAYS, help="the day on which weeks begin (default: the collection's)"
+    )
     parser.add_argument("--output", required=True, metavar="DIR")
     parser.add_argument("--sink", action="append", default=[], metavar="URL", help="a PostgreSQL database, too")
     add_patience(parser)
@@ -59,9 +68,12 @@ def execute(options: argparse.Namespace) -> int:
     try:
         if options.estimator:
             collections = {name: replace(c, estimator=options.estimator) for name, c in collections.items()}
-        length = parse_duration("--window", options.window) if options.window else None
+        goals = _goals(options, collections) if options.window else None
     except CollectionError as error:
         raise UsageError(str(error)) from None
+    for name in ("time_zone", "week_start"):
+        if getattr(options, name) and goals is None:
+            raise UsageError(f"--{name.replace('_', '-')}: only with --window")
     shares = _shares(options.quantiles) if options.quantiles else SHARES
     check_directory("--output", options.output, ("snapshots", "histograms"))
     databases = writable_at_once(options.sink, patience_in(options))
@@ -72,10 +84,11 @@ def execute(options: argparse.Namespace) -> int:
     unknown = {part.key.collection for part in kept} - set(collections)
     if unknown:
         raise UsageError(f"histograms of {sorted(unknown)[0]!r}, which {options.collections} does not define")
-    merged = merge(kept, length, options.generation)
+    merged = merge(kept, collections, goals, options.generation)
     answers: list[Snapshot] = []
     kept_windows = 0
     for name, collection in collections.items():
+        collection = collection if goals is None else replace(collection, windows=goals[name])
         windows = [(key, pane, tallies) for key, pane, tallies in merged if key.collection == name]
         if windows:
             estimated = _estimate(collection, windows, shares)
@@ -111,26 +124,66 @@ def check_inputs(folders: Sequence[str]) -> None:
                     raise UsageError(f"--input: {first} and {folder} have both counted {file.path}")
 
 
-def merge(kept: Sequence[Histogram], length: int | None, generation: int) -> list[tuple[Key, Pane, Tallies]]:
-    """Histograms added up into windows of `length` milliseconds, or left as they are."""
+def _goals(options: argparse.Namespace, collections: Mapping[str, Collection]) -> dict[str, Windows]:
+    """Of each collection, the windows that its histograms are merged into."""
+    length = parse_duration("--window", options.window)
+    if options.time_zone:
+        check_time_zone("--time-zone", options.time_zone)
+    goals = {}
+    for name, collection in collections.items():
+        own = collection.windows
+        zone, week_start = options.time_zone or own.time_zone, options.week_start or own.week_start
+        try:
+            goals[name] = replace(own, size=length, every=length, time_zone=zone, week_start=week_start)
+        except CollectionError as error:
+            raise CollectionError(f"--window: for {name!r}: {error}") from None
+    return goals
+
+
+def merge(
+    kept: Sequence[Histogram],
+    collections: Mapping[str, Collection],
+    goals: Mapping[str, Windows] | None,
+    generation: int,
+) -> list[tuple[Key, Pane, Tallies]]:
+    """Histograms added up into the windows of `goals`, by collection, or left as they are."""
     together: dict[Key, list[Histogram]] = {}
     for part in kept:
-        key, size = part.key, part.key.window_end - part.key.window_start
-        if length is not None:
-            if length % size:
+        key = part.key if goals is None else _goal(part.key, collections[part.key.collection].windows, goals)
+        if key is not None:
+            together.setdefault(key, []).append(part)
+    for parts in together.values():
+        # Several folders may have the same window, of other reports; it then adds up.
+        for one, other in pairwise(sorted({part.key for part in parts}, key=lambda key: key.window_start)):
+            if other.window_start < one.window_end:
+                windows = f"{span(one)} and {span(other)} UTC"
                 raise UsageError(
-                    f"--window: got {format_duration(length)}, allowed: a multiple of {format_duration(size)}, "
-                    f"the length of the kept windows of {part.key.collection!r}"
+                    f"--input: windows of {one.collection!r} overlap: {windows}; allowed: those of one length"
                 )
-            if part.key.window_start % size:
-                continue  # of sliding windows, those that stand side by side hold everything once
-            start = part.key.window_start // length * length
-            key = Key(part.key.collection, part.key.group, start, start + length)
-        together.setdefault(key, []).append(part)
     return [
         (key, Pane(generation), Tallies.merge(Tallies(dict(part.tallies), part.events) for part in parts))
         for key, parts in together.items()
     ]
+
+
+def _goal(key: Key, own: Windows, goals: Mapping[str, Windows]) -> Key | None:
+    """The longer window that one is a part of; None for sliding windows whose reports stand in others, side by side."""
+    goal = goals[key.collection]
+    [(start, end)] = goal.holding(key.window_start)
+    sliding = own.every < own.size and (key.window_start, key.window_end) in own.holding(key.window_start)
+    fits = key.window_end <= end
+    if sliding:
+        if own.between(start, key.window_start) % own.size:
+            return None
+        fits = fits and own.between(start, end) % own.size == 0
+    if not fits:
+        zone = f" in {goal.time_zone}" if goal.time_zone else ""
+        raise UsageError(
+            f"--window: windows of {key.collection!r} such as {span(key)} UTC do not fit evenly into "
+            f"{format_duration(goal.size)}{zone}; allowed: lengths that they divide, and a --time-zone whose days they "
+            "divide"
+        )
+    return Key(key.collection, key.group, start, end)
 
 
 def _estimate(

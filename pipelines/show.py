@@ -16,7 +16,7 @@ from hushgram.arrays import FloatArray
 from pipelines.console import UsageError, say
 from pipelines.cut_windows import WHOLE, Cut, cut_windows
 from pipelines.results import read_records, read_results, result_files
-from pipelines.words import notes, number, shown, span
+from pipelines.words import clocks_of, notes, number, shown, span
 from schemas.records import Key, Snapshot
 
 EXAMPLE = "hushgram show results"
@@ -93,7 +93,10 @@ class Follower:
 
 def pane_line(s: Snapshot) -> str:
     """One pane in one line."""
-    start, end = (datetime.fromtimestamp(t / 1000, UTC) for t in (s.key.window_start, s.key.window_end))
+    clocks = clocks_of(s.time_zone)
+    start, end = (
+        datetime.fromtimestamp(t / 1000, UTC).astimezone(clocks) for t in (s.key.window_start, s.key.window_end)
+    )
     picture = "" if s.probabilities is None else f"  {bars(s.probabilities)}"
     told = f"{s.reports:>9,} reports  mean {number(s.mean)} ± {number((s.mean_high - s.mean_low) / 2, 2)}"
     said = "".join(f"  ({note})" for note in notes(s))
@@ -102,7 +105,8 @@ def pane_line(s: Snapshot) -> str:
 
 
 def _table(snapshots: Sequence[Snapshot], known: dict[Any, dict[str, Any]], cuts: Mapping[Key, Cut]) -> list[str]:
-    rows = [["window (UTC)", "group", "reports", "mean", "median", "5 % … 95 %", "distribution", "note"]]
+    clocks = clocks_of(snapshots[-1].time_zone)  # of the newest window
+    rows = [[f"window ({clocks})", "group", "reports", "mean", "median", "5 % … 95 %", "distribution", "note"]]
     for s in snapshots:
         key = s.key
         true = known.get((key.collection, key.group, key.window_start, key.window_end))
@@ -121,7 +125,9 @@ def _table(snapshots: Sequence[Snapshot], known: dict[Any, dict[str, Any]], cuts
             spread += f" (true {known_quantiles['0.05']} … {known_quantiles['0.95']})"
         picture = "" if s.probabilities is None else bars(s.probabilities)
         said = "; ".join(notes(s, cuts.get(key, WHOLE)))
-        rows.append([span(key), shown(key.group or "all"), f"{s.reports:,}", mean, median, spread, picture, said])
+        rows.append(
+            [span(key, clocks), shown(key.group or "all"), f"{s.reports:,}", mean, median, spread, picture, said]
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     padded = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
     return ["  " + "  ".join(row).rstrip() for row in padded]

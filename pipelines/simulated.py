@@ -83,7 +83,7 @@ def batches(
     same = {"collection": collection.name, "revision": bytes.fromhex(collection.revision)}
     width = cell_width(collection.randomizer.cells)
     names = (*collection.groups, None)
-    slices = devices.times // collection.windows.slice
+    slices = collection.windows.slice_numbers(devices.times)
     order = np.lexsort((devices.times, devices.groups, slices))
     ends = np.flatnonzero(np.diff(slices[order]) | np.diff(devices.groups[order])) + 1
     for run in np.split(order, ends):
@@ -104,10 +104,10 @@ def batches(
 def truth(collection: Collection, devices: Devices) -> Iterator[dict[str, Any]]:
     """Of every window and group: how many, their mean and quantiles, after the clipping that devices do."""
     clipped, times = np.clip(devices.values, collection.low, collection.high), devices.times
-    every, size = collection.windows.every, collection.windows.size
-    first, last = int(times.min()) // every * every, int(times.max()) // every * every
-    for begin in range(first - (size - every) // every * every, last + 1, every):
-        inside = (times >= begin) & (times < begin + size)
+    setting = collection.windows
+    slices = np.unique(setting.slice_numbers(times)).tolist()
+    for begin, end in sorted({window for part in slices for window in setting.holding(setting.slice_start(part))}):
+        inside = (times >= begin) & (times < end)
         of_groups = [(label, inside & (devices.groups == place)) for place, label in enumerate(collection.groups)]
         for label, mine in [(None, inside), *of_groups]:
             if mine.any():
@@ -115,7 +115,7 @@ def truth(collection: Collection, devices: Devices) -> Iterator[dict[str, Any]]:
                     "collection": collection.name,
                     "group": label,
                     "window_start": begin,
-                    "window_end": begin + size,
+                    "window_end": end,
                     "reports": int(mine.sum()),
                     "mean": float(clipped[mine].mean()),
                     "quantiles": {str(share): float(np.quantile(clipped[mine], share)) for share in SHARES},

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
+from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 from pipelines.cut_windows import WHOLE, Cut
 from schemas.records import Key, Snapshot
@@ -30,8 +32,8 @@ def shown(text: str) -> str:
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
-def clock(time: int, key: Key) -> str:
-    """A time inside a window, in UTC: as exact as the window is long.
+def clock(time: int, key: Key, clocks: tzinfo = UTC) -> str:
+    """A time inside a window: as exact as the window is long.
 
     >>> clock(1_767_244_321_000, Key("c", None, 1_767_225_600_000, 1_767_312_000_000))
     '05:12'
@@ -41,7 +43,7 @@ def clock(time: int, key: Key) -> str:
     length = key.window_end - key.window_start
     form = "%H:%M:%S" if length < 3_600_000 else "%H:%M" if length <= 90_000_000 else "%Y-%m-%d %H:%M"
     try:
-        return f"{datetime.fromtimestamp(time / 1000, UTC):{form}}"
+        return f"{datetime.fromtimestamp(time / 1000, UTC).astimezone(clocks):{form}}"
     except (OverflowError, OSError, ValueError):
         return f"{time} ms"
 
@@ -57,22 +59,51 @@ def share(value: float) -> str:
     return f"{100 * value:.0f} %" if value >= 0.01 else f"{100 * value:.2g} %"
 
 
-def span(key: Key) -> str:
-    """A window in UTC; times outside the calendar stay numbers.
+@lru_cache(maxsize=256)
+def clocks_of(time_zone: str | None) -> tzinfo:
+    """The clocks that the windows of a snapshot are shown by; UTC where this machine does not know the zone."""
+    try:
+        return UTC if time_zone is None else ZoneInfo(time_zone)
+    except (KeyError, ValueError, OSError):
+        return UTC
+
+
+def span(key: Key, clocks: tzinfo = UTC) -> str:
+    """A window by some clocks; times outside the calendar stay numbers.
 
     >>> span(Key("c", None, 1_767_225_600_000, 1_767_229_200_000))
     '2026-01-01 00:00 – 01:00'
+    >>> span(Key("c", None, 1_774_738_800_000, 1_774_821_600_000), clocks_of("Europe/Berlin"))
+    '2026-03-29 00:00 – 03-30 00:00'
+    >>> span(Key("c", None, 1_792_886_400_000, 1_792_890_000_000), clocks_of("Europe/Berlin"))
+    '2026-10-25 02:00+0200 – 02:00+0100'
     >>> span(Key("c", None, -(10**15), 0))
     '-1000000000000000 ms – 0 ms'
     """
     times = key.window_start, key.window_end
     try:
-        start, end = (datetime.fromtimestamp(time / 1000, UTC) for time in times)
+        start, end = (datetime.fromtimestamp(time / 1000, UTC).astimezone(clocks) for time in times)
     except (OverflowError, OSError, ValueError):
         return f"{times[0]} ms – {times[1]} ms"
     clock = "%H:%M" if all(time % 60_000 == 0 for time in times) else "%H:%M:%S"
+    if _shown_twice(start) or _shown_twice(end):
+        clock += "%z"
     same_day = start.date() == end.date()
     return f"{start:%Y-%m-%d {clock}} – {end:{clock if same_day else f'%m-%d {clock}'}}"
+
+
+def ahead_of_utc(time: int, clocks: tzinfo) -> int:
+    """By how many milliseconds clocks are ahead of UTC at a time; none outside the calendar."""
+    try:
+        ahead = datetime.fromtimestamp(time / 1000, UTC).astimezone(clocks).utcoffset()
+    except (OverflowError, OSError, ValueError):
+        return 0
+    return 0 if ahead is None else ahead // timedelta(milliseconds=1)
+
+
+def _shown_twice(moment: datetime) -> bool:
+    """Whether clocks that were set back show this time once more."""
+    return moment.utcoffset() != moment.replace(fold=1 - moment.fold).utcoffset()
 
 
 @dataclass(frozen=True)
@@ -138,7 +169,7 @@ def warnings(snapshot: Snapshot, cut: Cut = WHOLE) -> list[str]:
 
 def details(snapshot: Snapshot, cut: Cut = WHOLE) -> dict[str, str]:
     """Of warnings that come with a number or a time, the sentence with it."""
-    return {**end_details(snapshot), **cut_details(snapshot.key, cut)}
+    return {**end_details(snapshot), **cut_details(snapshot.key, cut, clocks_of(snapshot.time_zone))}
 
 
 def end_details(snapshot: Snapshot) -> dict[str, str]:
@@ -151,9 +182,9 @@ def end_details(snapshot: Snapshot) -> dict[str, str]:
     }
 
 
-def cut_details(key: Key, cut: Cut) -> dict[str, str]:
+def cut_details(key: Key, cut: Cut, clocks: tzinfo) -> dict[str, str]:
     return {
-        f"{verb}_inside": f"the log {verb} at {clock(time, key)}, inside this window"
+        f"{verb}_inside": f"the log {verb} at {clock(time, key, clocks)}, inside this window"
         for verb, time in (("begins", cut.begins), ("ends", cut.ends))
         if time is not None
     }

@@ -52,10 +52,9 @@ class Definition:
 
     @cached_property
     def versions(self) -> dict[bytes, dict[str, Any]]:
-        """By fingerprint the schemas that messages of this kind were ever written with."""
+        """By fingerprint, the schemas that messages of this kind were ever written with."""
         first = {**self.parsed, "fields": [part for part in self.parsed["fields"] if part["name"] not in self.added]}
-        canonical = fastavro.schema.to_parsing_canonical_form(first)
-        return {_fingerprint(canonical): first, self.fingerprint: self.parsed}
+        return {_fingerprint(fastavro.schema.to_parsing_canonical_form(first)): first, self.fingerprint: self.parsed}
 
 
 def _fingerprint(canonical: str) -> bytes:
@@ -74,7 +73,7 @@ EVENT_FIELDS = ("first_event", "last_event", "uploads")
 REPORT = Definition("report.avsc", counts_reports=True)
 REPORT_BATCH = Definition("report_batch.avsc")
 HISTOGRAM = Definition("histogram.avsc", added=EVENT_FIELDS)
-SNAPSHOT = Definition("snapshot.avsc", added=(*EVENT_FIELDS, "heavy_low_end", "heavy_high_end"))
+SNAPSHOT = Definition("snapshot.avsc", added=(*EVENT_FIELDS, "heavy_low_end", "heavy_high_end", "time_zone"))
 DEAD_LETTER = Definition("dead_letter.avsc")
 
 REPORT_KINDS = {definition.name: definition for definition in (REPORT, REPORT_BATCH)}

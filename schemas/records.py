@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from hushgram.arrays import FloatArray, IntArray
-from schemas.definitions import EVENT_FIELDS
+from schemas.definitions import EVENT_FIELDS, SNAPSHOT
 
 Reason = Literal[
     "unreadable",
@@ -29,7 +29,6 @@ Reason = Literal[
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 PAYLOAD_LIMIT = 4096
-HEAVY_ENDS = ("heavy_low_end", "heavy_high_end")
 
 
 @dataclass(frozen=True)
@@ -148,6 +147,7 @@ class Snapshot:
     events: Events | None = None
     heavy_low_end: float | None = None
     heavy_high_end: float | None = None
+    time_zone: str | None = None
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -155,13 +155,12 @@ class Snapshot:
 
     def to_avro(self) -> dict[str, Any]:
         own = {name: _plain(getattr(self, name)) for name in _own_fields(Snapshot)}
-        ends = {name: own.pop(name) for name in HEAVY_ENDS}
-        return {**_key_to_avro(self.key), **_pane_to_avro(self.pane), **own, **_events_to_avro(self.events), **ends}
+        return {**_key_to_avro(self.key), **_pane_to_avro(self.pane), **own, **_events_to_avro(self.events)}
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Snapshot:
         own: dict[str, Any] = {
-            name: record.get(name) if name in HEAVY_ENDS else record[name] for name in _own_fields(Snapshot)
+            name: record.get(name) if name in SNAPSHOT.added else record[name] for name in _own_fields(Snapshot)
         }
         for name in ("probabilities", "cdf_points", "cdf_low", "cdf_high"):
             own[name] = None if own[name] is None else np.array(own[name], dtype=np.float64)

@@ -25,7 +25,7 @@ from transforms.count_in_run import COUNTED_IDS, Deduplicate
 from transforms.count_once import CountOnce
 from transforms.emit import IDENTIFIED, LETTERS, Emitting, ParseAndTally, branches
 from transforms.estimate import histogram, snapshots
-from transforms.panes import ByWindow, PaneOfWindow, WholeTruth, allowed_lateness, into_panes
+from transforms.panes import ByWindow, PaneOfWindow, ToLocalDays, WholeTruth, allowed_lateness, into_panes
 from transforms.parse import Parser
 from transforms.plan import Plan
 from transforms.runs import Attempt
@@ -179,9 +179,11 @@ class CombineWindows(beam.PTransform[Any, Any]):
                 | "Add up" >> self._spread(combine).with_output_types(tuple[str, Tallies])
                 | "Pane" >> beam.MapTuple(lambda key, all_: (key, (0, "on_time", all_))).with_output_types(PaneOfWindow)
             )
+        windowed = partials | "Window" >> into_panes(self.setting)
+        if self.setting.days is not None:
+            windowed |= "Local days" >> beam.ParDo(ToLocalDays(self.setting)).with_output_types(tuple[str, Tallies])
         return (
-            partials
-            | "Window" >> into_panes(self.setting)
+            windowed
             | "Add up" >> combine.with_output_types(tuple[str, Tallies])
             | "By window" >> beam.ParDo(ByWindow()).with_output_types(PaneOfWindow)
             | "Global" >> beam.WindowInto(window.GlobalWindows())
@@ -200,8 +202,8 @@ class ToWindows(beam.DoFn):
 
     def process(self, element: tuple[str, Tallies], start: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
         collection, group = json.loads(element[0])
-        for begin in self.setting.holding(start.micros // 1000):
-            yield json.dumps([collection, group, begin, begin + self.setting.size]), element[1]
+        for begin, end in self.setting.holding(start.micros // 1000):
+            yield json.dumps([collection, group, begin, end]), element[1]
 
 
 def typed(elements: PCollection[Any], element_type: Any) -> PCollection[Any]:

@@ -70,6 +70,7 @@ def _snapshot(
         events=tallies.events,
         heavy_low_end=heavy_low_end,
         heavy_high_end=heavy_high_end,
+        time_zone=collection.windows.time_zone,
     )
 
 

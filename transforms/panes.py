@@ -16,7 +16,7 @@ from apache_beam.transforms import trigger, window
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Duration, Timestamp
-from apache_beam.utils.windowed_value import PaneInfoTiming
+from apache_beam.utils.windowed_value import PaneInfoTiming, WindowedValue
 
 from hushgram import Windows
 from transforms.combine import TalliesCoder
@@ -37,7 +37,10 @@ PaneOfWindow = tuple[str, tuple[int, str, Tallies]]
 def window_fn(setting: Windows) -> window.WindowFn:
     # As durations: of seconds Beam makes microseconds by cutting, and 1.001 s would be a microsecond short.
     size, every = (Duration(micros=1000 * length) for length in (setting.size, setting.every))
-    return window.FixedWindows(size) if size == every else window.SlidingWindows(size, every)
+    first = Timestamp(micros=1000 * setting.first)
+    # One window is enough where `ToLocalDays` comes next, and only one is right: it is asked once for each.
+    one = size == every or setting.days is not None
+    return window.FixedWindows(size, first) if one else window.SlidingWindows(size, every, first)
 
 
 def allowed_lateness(setting: Windows) -> int:
@@ -55,6 +58,27 @@ def into_panes(setting: Windows) -> beam.WindowInto:
         accumulation_mode=trigger.AccumulationMode.DISCARDING,
         allowed_lateness=Duration(micros=1000 * allowed_lateness(setting)),
     )
+
+
+class ToLocalDays(beam.DoFn):
+    """Elements of a slice of time into the windows of a time zone that hold it, in place of the one they came in.
+
+    A WindowFn of our own would be Beam's way, but Flink's runner refuses a WindowFn that it does not know. A runner has
+    to know whether windows merge, how they are encoded and when they fire, and takes all of that from the windows of
+    equal length that `into_panes` names. Which windows an element lies in, the element says.
+    """
+
+    def __init__(self, setting: Windows) -> None:
+        self.setting = setting
+
+    def process(self, element: Any, start: Any = beam.DoFn.TimestampParam) -> Iterator[WindowedValue]:
+        yield WindowedValue(element, start, windows_holding(self.setting, start.micros // 1000))
+
+
+def windows_holding(setting: Windows, time: int) -> tuple[window.IntervalWindow, ...]:
+    """The windows that a time lies in, as Beam knows windows."""
+    edges = ((Timestamp(micros=1000 * start), Timestamp(micros=1000 * end)) for start, end in setting.holding(time))
+    return tuple(window.IntervalWindow(*both) for both in edges)
 
 
 class ByWindow(beam.DoFn):

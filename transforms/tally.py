@@ -46,8 +46,8 @@ def tally(plan: Plan, uploads: Uploads) -> Iterator[Partial]:
 
 def _tally_kind(collection: Collection, revision: Collection, uploads: Uploads) -> Iterator[Partial]:
     """Uploads of one collection and one revision, by slice and group."""
-    length, labels = collection.windows.slice, len(collection.groups) + 1
-    keys, key_of = _distinct(uploads.event_time // length * labels + uploads.group + 1)
+    windows, labels = collection.windows, len(collection.groups) + 1
+    keys, key_of = _distinct(windows.slice_numbers(uploads.event_time) * labels + uploads.group + 1)
     by_key = _count(revision.randomizer, key_of, uploads, keys.size)
     reports = np.bincount(key_of, weights=uploads.sizes, minlength=keys.size).astype(np.int64)
     events = _events(key_of, uploads, keys.size)
@@ -55,7 +55,8 @@ def _tally_kind(collection: Collection, revision: Collection, uploads: Uploads) 
         if count:
             slice_number, group = divmod(key, labels)
             label = collection.groups[group - 1] if group else None
-            yield Partial(collection.name, revision.revision, label, slice_number * length, count, counts, when)
+            start = windows.slice_start(slice_number)
+            yield Partial(collection.name, revision.revision, label, start, count, counts, when)
 
 
 def _events(key_of: IntArray, uploads: Uploads, keys: int) -> Iterator[Events]:

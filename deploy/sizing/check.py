@@ -287,7 +287,7 @@ def files(load: Load, costs: Costs) -> list[Line]:
     span = min(DAY, FEW_WINDOWS * windows.every / 1000)
     reports = round(min(max(load.reports_a_day * span / DAY, FEWEST_REPORTS), MOST_REPORTS))
     rng = np.random.default_rng(SEED)
-    times = START - START % windows.every + rng.integers(0, int(1000 * span), reports)
+    times = windows.holding(START)[0][0] + rng.integers(0, int(1000 * span), reports)
     devices = simulate_devices(collection, draw_for(collection, "beta(5,2)"), times, rng)
     with tempfile.TemporaryDirectory() as folder:
         inputs, output = Path(folder, "reports"), Path(folder, "results")

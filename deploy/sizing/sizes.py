@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from apache_beam.coders import coders, typecoders
-from apache_beam.transforms.window import GlobalWindow, GlobalWindows, WindowFn
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
@@ -27,7 +27,7 @@ from schemas.records import Events
 from transforms.count_once import LEAST_GRAIN
 from transforms.deduplicate import pieces
 from transforms.emit import key_of
-from transforms.panes import PaneOfWindow, window_fn
+from transforms.panes import PaneOfWindow, window_fn, windows_holding
 from transforms.plan import cell_width
 from transforms.seen_ids import ID_BYTES, SeenIds, ids_of
 from transforms.tallies import EVENTS, HEADER, PART, Tallies, encode
@@ -200,12 +200,11 @@ def _partial_bytes(load: Load, late: bool, of_group: bool) -> float:
     """The mean over some bundles that have uploads of the key."""
     rng, collection = np.random.default_rng(SEED), load.collection
     key = key_of(collection.name, collection.groups[0] if of_group else None)
-    windows = window_fn(load.windows)
-    when = Timestamp(micros=1000 * (START - START % load.windows.slice))
-    own = tuple(windows.assign(WindowFn.AssignContext(when)))
+    own = windows_holding(load.windows, START)
+    when = own[0].start
     counts = _at_least_one(load.uploads_in_partial(late, of_group), DRAWS, rng)
     tallies = (tally_of(collection, load.batch * count, rng) for count in counts)
-    coder = coder_of(tuple[str, Tallies], windows.get_window_coder())
+    coder = coder_of(tuple[str, Tallies], window_fn(load.windows).get_window_coder())
     return float(np.mean([len(coder.encode(WindowedValue((key, tallied), when, own))) for tallied in tallies]))
 
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from typing import Any, TypeVar
 
 from pipelines.cut_windows import WHOLE, Cut, Window, cut_windows
-from pipelines.words import NOTES, REASONS_IN_WORDS, cut_details, shown, span, warnings
+from pipelines.words import (
+    NOTES,
+    REASONS_IN_WORDS,
+    ahead_of_utc,
+    clocks_of,
+    cut_details,
+    shown,
+    span,
+    warnings,
+)
 from schemas.records import DeadLetter, Key, Snapshot
 
 Chunk = tuple[str, str | None] | tuple[str, Window]
@@ -72,6 +82,16 @@ class Shelf:
     def windows(self) -> list[Window]:
         return sorted({window for by_window in self.panes.values() for window in by_window})
 
+    @property
+    def newest(self) -> Snapshot:
+        """Of all groups together, where there is such a snapshot."""
+        return next(reversed(self.of_group(self.groups[0]).values()))[-1].numbers
+
+    @property
+    def clocks(self) -> tzinfo:
+        """Those of the newest window, for all windows."""
+        return clocks_of(self.newest.time_zone)
+
     def of_group(self, group: str | None) -> dict[Window, list[Pane]]:
         return dict(sorted(self.panes.get(group, {}).items()))
 
@@ -125,8 +145,7 @@ class Catalogue:
 
 def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
     windows, groups = shelf.windows, shelf.groups
-    total = shelf.of_group(groups[0])
-    newest = next(reversed(total.values()))[-1].numbers
+    total, newest, clocks = shelf.of_group(groups[0]), shelf.newest, shelf.clocks
     cuts = cut_windows(panes[-1].numbers for by_window in shelf.panes.values() for panes in by_window.values())
     return {
         "name": shelf.name,
@@ -137,16 +156,15 @@ def _outline(shelf: Shelf, ids: Mapping[Chunk, int]) -> dict[str, Any]:
         "scale": newest.scale,
         "integer": newest.integer,
         "estimator": shown(newest.estimator),
+        "clocks": str(clocks),
         "reports": newest.reports,
         "warned": sum(bool(warnings(panes[-1].numbers, cuts.get(at, WHOLE))) for at, panes in total.items()),
         "opens_at": ids[shelf.name, _opening(shelf, cuts)],
         "windows": [
             {
                 "id": ids[shelf.name, window],
-                "start": window[0],
-                "end": window[1],
-                "label": span(Key(shelf.name, None, *window)),
-                "cut": cut_details(Key(shelf.name, None, *window), cuts.get(window, WHOLE)),
+                **described(shelf.name, window, clocks),
+                "cut": cut_details(Key(shelf.name, None, *window), cuts.get(window, WHOLE), clocks),
                 "stamp": _stamp(pane for panes in shelf.of_window(window).values() for pane in panes),
             }
             for window in windows
@@ -176,6 +194,13 @@ def _opening(shelf: Shelf, cuts: Mapping[Window, Cut]) -> Window:
         and any(panes[-1].numbers.pane.timing != "early" for panes in shelf.of_window(window).values())
     ]
     return (whole or shelf.windows)[-1]
+
+
+def described(collection: str, window: Window, clocks: tzinfo) -> dict[str, Any]:
+    """A window for the page: `ahead` is how many milliseconds the clocks are ahead of UTC in the middle of it."""
+    start, end = window
+    ahead = ahead_of_utc((start + end) // 2, clocks)
+    return {"start": start, "end": end, "ahead": ahead, "label": span(Key(collection, None, start, end), clocks)}
 
 
 def _stamp(panes: Iterable[Pane]) -> str:

@@ -30,6 +30,7 @@ def checked(record: Mapping[str, Any]) -> Snapshot:
         raise ValueError(f"something else than a snapshot: {type(error).__name__} {error}") from None
     key, pane = snapshot.key, snapshot.pane
     texts = (key.collection, key.group or "", pane.timing, snapshot.status, snapshot.unit, *snapshot.revisions)
+    texts = (*texts, snapshot.time_zone or "")
     _demand(
         all(isinstance(text, str) for text in (*texts, snapshot.estimator, snapshot.software)), "a text that is none"
     )

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
 from apache_beam.io.filesystem import FileMetadata
@@ -15,10 +16,10 @@ from apache_beam.io.filesystems import FileSystems
 
 from pipelines.console import UsageError
 from pipelines.cut_windows import Window
-from pipelines.page.catalogue import Catalogue, Chunk, Pane, Problem, Refused, Shelf
+from pipelines.page.catalogue import Catalogue, Chunk, Pane, Problem, Refused, Shelf, described
 from pipelines.page.data import checked, movement, pack, picture, series, without_arrays
 from pipelines.results import letter_folders, matching, read_records
-from pipelines.words import shown, span
+from pipelines.words import shown
 from schemas.records import DeadLetter
 from transforms.matching import is_local
 
@@ -158,9 +159,9 @@ class Library:
     def _group(self, shelf: Shelf, group: str | None) -> dict[str, Any]:
         by_window = shelf.of_group(group)
         best = [panes[-1].numbers for panes in by_window.values()]
+        clocks = shelf.clocks if by_window else UTC
         windows = [
-            {"id": self.ids[shelf.name, window], "start": window[0], "end": window[1], "label": span(numbers.key)}
-            for window, numbers in zip(by_window, best, strict=True)
+            {"id": self.ids[shelf.name, window], **described(shelf.name, window, clocks)} for window in by_window
         ]
         timings = [shown(numbers.pane.timing) for numbers in best]
         panes = [len(panes) for panes in by_window.values()]

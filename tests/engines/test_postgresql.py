@@ -6,7 +6,9 @@ import threading
 import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import psycopg
@@ -475,9 +477,17 @@ def test_rows_of_the_first_version_stay_and_gain_columns_that_say_nothing(postgr
         prepare(connection)
         assert version(connection) == NOW
     assert rows_in(postgres) == [first.to_avro()]
-    heavy = replace(snapshot(generation=1), events=Events(START, START + 5, 7), heavy_low_end=0.97)
-    assert write(postgres, [heavy]) == 1
-    assert rows_in(postgres) == [heavy.to_avro()]
+    known = replace(
+        snapshot(generation=1), events=Events(START, START + 5, 7), heavy_low_end=0.97, time_zone="Europe/Berlin"
+    )
+    assert write(postgres, [known]) == 1
+    assert rows_in(postgres) == [known.to_avro()]
+    with connect(postgres.url) as connection:
+        query = (
+            "SELECT to_char(window_start AT TIME ZONE coalesce(time_zone, 'UTC'), 'HH24:MI') FROM hushgram_snapshots"
+        )
+        start = datetime.fromtimestamp(known.key.window_start / 1000, ZoneInfo("Europe/Berlin"))
+        assert connection.execute(query).fetchall() == [(f"{start:%H:%M}",)]
 
 
 def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):

@@ -1,14 +1,16 @@
 """What a person types: help, mistakes that end at once with a line to act on, and simulation."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from pages import COMMUTE, estimate
 
 from hushgram import load_collections
 from pipelines import command
 from pipelines.results import read_results
-from pipelines.show import bars
+from pipelines.show import bars, pane_line
 from schemas.records import Snapshot
 from transforms.sinks.files import safe_name
 
@@ -222,6 +224,16 @@ def test_no_name_escapes_from_its_directory(name):
     assert len(safe) <= 100
     assert safe.isascii()
     assert safe_name(name + "y") != safe
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"), [(None, "23:00:00–22:00:00"), ("Europe/Berlin", "00:00:00–00:00:00"), ("M/n", "23:00:00–22:")]
+)
+def test_a_pane_is_told_by_its_own_clocks(zone, expected):
+    """And by UTC, where this machine does not know its zone."""
+    made = estimate(COMMUTE, reports=2000)
+    day = replace(made.key, window_start=1_774_738_800_000, window_end=1_774_821_600_000)
+    assert pane_line(replace(made, key=day, time_zone=zone)).startswith(expected)
 
 
 def test_bars_show_where_the_mass_is():

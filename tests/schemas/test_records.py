@@ -71,17 +71,18 @@ def test_histograms_come_back():
     assert known.events == EVENTS
 
 
-MORE = {"events": EVENTS, "heavy_low_end": 0.97, "heavy_high_end": None}
+MORE = {"events": EVENTS, "heavy_low_end": 0.97, "heavy_high_end": None, "time_zone": "Europe/Berlin"}
 
 
 @pytest.mark.parametrize(
-    "unknown", [{}, UNKNOWN, {"fit": None}, MORE], ids=["all known", "a mean only", "no fit", "events and an end"]
+    "unknown", [{}, UNKNOWN, {"fit": None}, MORE], ids=["all known", "a mean only", "no fit", "what came later"]
 )
 def test_snapshots_come_back(unknown):
     value = Snapshot(**{**FULL, **unknown})
     back, data = roundtrip(SNAPSHOT, value)
     assert back.to_avro() == value.to_avro()
     assert (back.key, back.events, back.heavy_low_end) == (KEY, value.events, value.heavy_low_end)
+    assert back.time_zone == value.time_zone
     assert back.rank == (0, 5000, 0)
     frame = pl.read_avro(io.BytesIO(data))
     assert frame["mean"].to_list() == [90.0]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import fastavro
 import numpy as np
 
-from hushgram import Collection
+from hushgram import Collection, Windows
 from schemas.definitions import REPORT, Definition
 from transforms.plan import cell_width
 
 START = 1_767_225_600_000  # 2026-01-01T00:00Z
 HOUR = 3_600_000
+DAY = 24 * HOUR
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def avro_file(
@@ -57,19 +61,35 @@ def batch_rows(collection: Collection, rows: Sequence[dict[str, Any]], size: int
     return batches
 
 
+def windows_of(setting: Windows, time: int) -> list[tuple[int, int]]:
+    """The windows that a time lies in, by the standard library's calendar."""
+    first = WEEKDAYS.index(setting.week_start) * DAY + 4 * DAY if setting.every % (7 * DAY) == 0 else 0
+    if setting.time_zone is None or setting.every < DAY:
+        last = (time - first) // setting.every * setting.every + first
+        starts = range(last, last - setting.size, -setting.every)
+        return [(start, start + setting.size) for start in starts if start <= time < start + setting.size]
+    zone, epoch = ZoneInfo(setting.time_zone), date(1970, 1, 1)
+    size, every, offset = setting.size // DAY, setting.every // DAY, first // DAY
+    today = (datetime.fromtimestamp(time / 1000, zone).date() - epoch).days
+
+    def midnight(day: int) -> int:
+        then = epoch + timedelta(days=day)
+        return int(datetime(then.year, then.month, then.day, tzinfo=zone).astimezone(UTC).timestamp() * 1000)
+
+    last = (today - offset) // every * every + offset
+    return [(midnight(day), midnight(day + size)) for day in range(last, today - size, -every)]
+
+
 def exact_tallies(collections: Sequence[Collection], rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], Any]:
     """By (collection, group, window start, revision): the counts, from a loop over the reports."""
     known = {collection.name: collection for collection in collections}
     cells: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
         collection = known[row["collection"]]
-        every, size = collection.windows.every, collection.windows.size
-        last = row["event_time"] // every * every
-        for start in range(last, last - size, -every):
-            if start <= row["event_time"] < start + size:
-                for group in {row["group"], None}:
-                    key = (collection.name, group, start, row["revision"].hex())
-                    cells.setdefault(key, []).append(row["cell"])
+        for start, _ in windows_of(collection.windows, row["event_time"]):
+            for group in {row["group"], None}:
+                key = (collection.name, group, start, row["revision"].hex())
+                cells.setdefault(key, []).append(row["cell"])
     return {
         key: known[key[0]].revisions[key[3]].tally(np.array(part, dtype=np.int64)).tolist()
         for key, part in cells.items()

@@ -16,7 +16,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue, Window
 from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reports import HOUR, START, exact_tallies, report_rows
+from reports import DAY, HOUR, START, exact_tallies, report_rows, windows_of
 
 from hushgram import Collection, Windows
 from schemas.definitions import REPORT
@@ -40,6 +40,20 @@ SLIDING = Collection(
     name="sliding", low=0, high=1, buckets=4, epsilon=1, minimum_reports=1, previous=[{"epsilon": 2}],
     windows=Windows(size=3 * HOUR, every=2 * HOUR, max_delay=0, max_age=6 * HOUR, early=None),
 )  # fmt: skip
+SPRING = 1_774_652_400_000  # 2026-03-28, 00:00 in Berlin, where the next day has 23 hours
+LOCAL_DAYS = {"time_zone": "Europe/Berlin", "max_delay": 0, "max_age": 2 * DAY, "early": None}
+LOCAL = [
+    Collection(name=name, low=0, high=1, buckets=4, epsilon=1, groups=["DE"], windows=Windows(**times, **LOCAL_DAYS))
+    for name, times in {
+        "days": {"size": DAY, "every": DAY},
+        "sliding days": {"size": 3 * DAY, "every": 2 * DAY},
+        "weeks": {"size": 7 * DAY, "every": 7 * DAY},
+    }.items()
+]
+WEEKS = Collection(
+    name="weeks", low=0, high=1, buckets=4, epsilon=1, windows=Windows(7 * DAY, 7 * DAY, 0, 2 * DAY, None)
+)
+SLIDING_WEEKS = replace(WEEKS, name="sliding weeks", windows=replace(WEEKS.windows, size=14 * DAY, week_start="sunday"))
 
 
 def at(milliseconds):
@@ -55,9 +69,9 @@ def poll(rows, received):
 class Script:
     """A stream in which the clock, the watermark and the time of receipt go together, as in a source without delay."""
 
-    def __init__(self):
-        self.stream = Stream().advance_processing_time(START // 1000).advance_watermark_to(at(START))
-        self.now = START
+    def __init__(self, start=START):
+        self.stream = Stream().advance_processing_time(start // 1000).advance_watermark_to(at(start))
+        self.now = start
 
     def until(self, milliseconds):
         """Quick: the watermark is there before the clock lets a trigger fire."""
@@ -92,6 +106,16 @@ def run(script, *collections):
     for snapshot, histogram in Kept.answers:
         assert (snapshot.key, snapshot.pane, snapshot.reports) == (histogram.key, histogram.pane, histogram.reports)
     return [histogram for _, histogram in Kept.answers], Kept.letters
+
+
+def run_batch(rows, received, *collections):
+    """The histograms of a batch run over the same messages."""
+    Kept.answers = []
+    with Pipeline(runner="BundleBasedDirectRunner") as pipeline:
+        read = pipeline | beam.Create([poll(rows, received).value])
+        out = read | AggregateReports(Parser(Plan.of(collections)))
+        out.answers | beam.Map(lambda answer: Kept.answers.append(answer))
+    return [histogram for _, histogram in Kept.answers]
 
 
 def panes_of(histograms, group=None, start=START):
@@ -234,6 +258,43 @@ def test_the_engine_drops_nothing_that_was_accepted(setting):
     assert sum(letter.reports for letter in letters) == refused
 
 
+@pytest.mark.parametrize("collections", [LOCAL, [WEEKS, SLIDING_WEEKS]], ids=["in Berlin", "in UTC"])
+def test_days_and_weeks_are_the_same_in_batch_and_stream_whatever_the_clocks_do(collections):
+    """Reports of five days with a change to summer time in them; a third of them is a day late."""
+    rng = np.random.default_rng(3)
+    rows = [
+        {**row, "event_time": int(SPRING + rng.integers(-DAY, 4 * DAY))}
+        for seed, collection in enumerate(collections)
+        for row in report_rows(collection, 60, seed, ids=True)
+    ]
+    edges = {edge for row in rows for edge in windows_of(collections[0].windows, row["event_time"])[0]}
+    at_edges = [{**rows[0], "event_time": edge - step, "id": None} for edge in edges for step in (0, 1)]
+    rows += [row for row in at_edges if SPRING - DAY <= row["event_time"] < SPRING + 4 * DAY]
+    arrivals = [row["event_time"] + (DAY if index % 3 == 0 else 0) for index, row in enumerate(rows)]
+    script = Script(SPRING - DAY)
+    while script.now < SPRING + 5 * DAY:
+        before = script.now
+        script.until(before + 12 * HOUR)
+        script.receive([row for row, when in zip(rows, arrivals, strict=True) if before <= when < script.now])
+    expected = exact_tallies(collections, rows)
+    histograms, letters = run(script, *collections)
+    assert not letters
+    assert last(histograms) == expected
+    assert {one.pane.timing for one in histograms} == {"on_time", "late"}
+    batch = run_batch(rows, SPRING + 4 * DAY, *(_without_age(collection) for collection in collections))
+    assert last(batch) == expected
+    for collection in collections:
+        times = [row["event_time"] for row in rows if row["collection"] == collection.name]
+        own = {window for time in times for window in windows_of(collection.windows, time)}
+        for found in (histograms, batch):
+            keys = {one.key for one in found if one.key.collection == collection.name}
+            assert {(key.window_start, key.window_end) for key in keys} == own
+
+
+def _without_age(collection):
+    return replace(collection, windows=replace(collection.windows, max_age=30 * DAY))
+
+
 def test_collections_with_other_windows_do_not_disturb_each_other():
     rows = report_rows(FIXED, 50, 8, hours=3, ids=True) + report_rows(SLIDING, 50, 9, hours=3)
     order = np.random.default_rng(2).permutation(len(rows))
@@ -312,7 +373,7 @@ def test_windows_are_exact_to_the_millisecond(size, every):
         starts = range(when // setting.every * setting.every, when - size, -setting.every)
         assert edges == {(1000 * start, 1000 * (start + size)) for start in starts}
         assert len(found) == len(edges)
-        assert {(1000 * start, 1000 * (start + size)) for start in setting.holding(when)} == edges
+        assert {(1000 * start, 1000 * end) for start, end in setting.holding(when)} == edges
         assert setting.holding(when) == setting.holding(slice_start)
 
 

@@ -1,7 +1,10 @@
 """What the page shows in a real browser: pictures, numbers and warnings are those of the snapshots."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -193,6 +196,25 @@ def test_reports_of_every_window_are_drawn_and_a_click_chooses(open_page, writte
     first = page.locator("#reports .points .point path").first
     drawn_again(page, lambda: first.click(force=True))
     assert page.inner_text("#window-label") == f"{span(last[0].key)} UTC (1 of {len(last)})"
+
+
+def test_windows_are_shown_by_the_clocks_of_their_time_zone(open_page, tmp_path):
+    """Three days of Auckland, the second of 25 hours: each is drawn over its own date."""
+    good, zone = estimate(COMMUTE, reports=2000), "Pacific/Auckland"
+    edges = [int(datetime(2026, 4, day, tzinfo=ZoneInfo(zone)).timestamp() * 1000) for day in (4, 5, 6, 7)]
+    for start, end in pairwise(edges):
+        key = replace(good.key, window_start=start, window_end=end)
+        write_window(tmp_path, [replace(good, key=key, time_zone=zone)])
+    assert command.main(["view", str(tmp_path)]) == 0
+    page = open_page(f"{(tmp_path / 'page.html').as_uri()}#window={edges[1]}-{edges[2]}")
+    label = "2026-04-05 00:00 – 04-06 00:00"
+    assert page.inner_text("#window-label") == f"{label} Pacific/Auckland (2 of 3)"
+    drawn = [datetime.fromtimestamp(x / 1000, UTC) for x in traces(page, "#reports")[0]["x"]]
+    assert [(x.day, 11 <= x.hour <= 13) for x in drawn] == [(4, True), (5, True), (6, True)]
+    [line] = {trace["x"].index(None) for trace in traces(page, "#time") if None in trace["x"]}
+    assert line == 3  # nothing is missing between them
+    assert page.evaluate("document.querySelector('#time').layout.xaxis.title.text") == f"window ({zone})"
+    assert [row[0] for row in table(page, "reports")][1] == label
 
 
 def test_panes_show_how_the_estimate_moved(open_page, written, stream):

@@ -76,7 +76,8 @@ MIGRATIONS = (
         ADD COLUMN last_event timestamptz,
         ADD COLUMN uploads bigint,
         ADD COLUMN heavy_low_end double precision,
-        ADD COLUMN heavy_high_end double precision;
+        ADD COLUMN heavy_high_end double precision,
+        ADD COLUMN time_zone text;
     COMMENT ON COLUMN hushgram_snapshots.first_event IS 'The earliest event time of a report that is counted here.';
     COMMENT ON COLUMN hushgram_snapshots.last_event IS 'The latest event time of a report that is counted here.';
     COMMENT ON COLUMN hushgram_snapshots.uploads IS 'How many uploads brought the reports.';
@@ -84,6 +85,8 @@ MIGRATIONS = (
         IS 'The share of values at the low end of the domain or below it, where it is implausibly large.';
     COMMENT ON COLUMN hushgram_snapshots.heavy_high_end
         IS 'The share of values at the high end of the domain or above it, where it is implausibly large.';
+    COMMENT ON COLUMN hushgram_snapshots.time_zone
+        IS 'Whose days the windows of the collection follow. Null for UTC.';
     """,
 )
 

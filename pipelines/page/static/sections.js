@@ -64,7 +64,7 @@ function showChoice(collection, window, groups) {
   at("window").disabled = windows.length === 1;
   at("window").setAttribute("aria-valuetext", window.label);
   at("window-label").replaceChildren(
-    `${window.label} UTC `,
+    `${window.label} ${collection.clocks} `,
     make("span", `(${count(place + 1)} of ${count(windows.length)})`),
   );
   at("earlier").disabled = place === 0;

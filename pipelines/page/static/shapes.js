@@ -44,7 +44,7 @@ function roundLength(highest, { scale, integer }) {
 const least = (values) => values.reduce((one, other) => Math.min(one, other), Infinity);
 const greatest = (values) => values.reduce((one, other) => Math.max(one, other), -Infinity);
 
-const middle = ({ start, end }) => start / 2 + end / 2;
+const middle = ({ start, end, ahead }) => start / 2 + end / 2 + ahead;
 
 /** The time from one window to the next where none is missing: sliding windows overlap, others stand side by side. */
 const pace = (windows) =>

@@ -49,11 +49,20 @@ const text = (head) => ({ head, text: true });
 const figure = (head) => ({ head, text: false });
 const headOf = ({ label }, what) => figure([named(label), `, ${what}`]);
 
+const windowHead = ({ clocks }) => `window (${clocks})`;
+
 /** By the name of a picture, the table behind it. */
 const TABLES = {
-  reports: ({ all: groups }) =>
+  reports: ({ collection, all: groups }) =>
     table(
-      [text("window (UTC)"), text("group"), figure("reports"), figure("panes"), text("best pane"), text("warnings")],
+      [
+        text(windowHead(collection)),
+        text("group"),
+        figure("reports"),
+        figure("panes"),
+        text("best pane"),
+        text("warnings"),
+      ],
       groups.flatMap(({ label, windows, series }) =>
         windows.map((window, row) => [
           window.label,
@@ -135,10 +144,10 @@ const TABLES = {
       ]),
     ),
 
-  time: ({ all: groups }, wanted) =>
+  time: ({ collection, all: groups }, wanted) =>
     table(
       [
-        text("window (UTC)"),
+        text(windowHead(collection)),
         text("group"),
         text("what"),
         figure("value"),

@@ -95,7 +95,7 @@ function drawTime(element, { collection, window, all: groups }, wanted) {
     traces,
     layout(320, {
       margin: { l: 54, r: names.length ? 58 : 14, t: 8, b: 40 },
-      xaxis: { ...dates(element), title: { text: "window (UTC)" }, ...(few ? around(groups) : {}) },
+      xaxis: { ...dates(element), title: { text: `window (${collection.clocks})` }, ...(few ? around(groups) : {}) },
       yaxis: valueAxis(collection),
       annotations: names.flat(),
       shapes: [

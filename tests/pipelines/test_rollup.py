@@ -1,0 +1,169 @@
+"""Histograms merged into days and weeks of a time zone: exactly what such windows would have counted, or refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reports import DAY, HOUR, avro_file, exact_tallies, report_rows, windows_of
+
+from hushgram import Collection, Windows
+from pipelines import command
+from pipelines.console import UsageError
+from pipelines.results import read_results
+from pipelines.rollup import merge
+from schemas.records import Histogram, Key, Pane, Snapshot
+
+SPRING = 1_774_652_400_000  # 2026-03-28, 00:00 in Berlin, where the next day has 23 hours
+BERLIN = {"time_zone": "Europe/Berlin"}
+YAML = """
+collections:
+  commute:
+    domain: {low: 0, high: 180}
+    buckets: 16
+    epsilon: 1.0
+    minimum_reports: 1
+    windows: {size: 1h, max_age: 30d, time_zone: Europe/Berlin}
+"""
+
+
+def collection(**times):
+    return Collection(name="c", low=0, high=1, buckets=4, epsilon=1, groups=["DE"], windows=Windows.parse(times))
+
+
+def rows_of(one, count=200, days=12):
+    rng = np.random.default_rng(7)
+    return [
+        {**row, "event_time": int(SPRING - 4 * DAY + rng.integers(0, days * DAY))} for row in report_rows(one, count, 1)
+    ]
+
+
+def histograms(one, rows):
+    """What a run would have kept."""
+    windows = dict(window for row in rows for window in windows_of(one.windows, row["event_time"]))
+    return [
+        Histogram(Key(name, group, start, windows[start]), Pane(), {revision: (sum(counts), np.array(counts))})
+        for (name, group, start, revision), counts in exact_tallies([one], rows).items()
+    ]
+
+
+def merged(one, kept, **times):
+    """Histograms again, so that they can be merged again."""
+    goal = Windows.parse(times)
+    return [Histogram(key, pane, dict(tallies.parts)) for key, pane, tallies in merge(kept, {"c": one}, {"c": goal}, 0)]
+
+
+def tallies_of(kept):
+    return {
+        (part.key.collection, part.key.group, part.key.window_start, revision): counts.tolist()
+        for part in kept
+        for revision, (_, counts) in part.tallies.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "goal"),
+    [
+        ({"size": "1h"}, {"size": "1d", **BERLIN}),
+        ({"size": "1h", **BERLIN}, {"size": "1w", **BERLIN}),
+        ({"size": "1d", **BERLIN}, {"size": "1w", "week_start": "sunday", **BERLIN}),
+        ({"size": "1d", **BERLIN}, {"size": "3d", **BERLIN}),
+        ({"size": "30m"}, {"size": "1d", "time_zone": "Asia/Kolkata"}),
+        ({"size": "1d"}, {"size": "1w"}),
+        ({"size": "3h", "every": "1h"}, {"size": "6h"}),
+        ({"size": "2d", "every": "1d", **BERLIN}, {"size": "4d", **BERLIN}),
+        ({"size": "7d", "every": "1d", **BERLIN}, {"size": "1w", **BERLIN}),
+    ],
+)
+def test_longer_windows_are_what_they_would_have_been(own, goal):
+    one = collection(**own)
+    rows = rows_of(one)
+    longer = merged(one, histograms(one, rows), **goal)
+    expected = replace(one, windows=Windows.parse(goal))
+    assert tallies_of(longer) == exact_tallies([expected], rows)
+    assert {part.key for part in longer} == {part.key for part in histograms(expected, rows)}
+
+
+def test_hours_become_days_and_these_weeks():
+    hours = collection(size="1h", **BERLIN)
+    rows = rows_of(hours)
+    days = merged(hours, histograms(hours, rows), size="1d", **BERLIN)
+    assert {(day.key.window_end - day.key.window_start) // HOUR for day in days} == {23, 24}
+    weeks = merged(hours, days, size="1w", **BERLIN)
+    assert tallies_of(weeks) == tallies_of(merged(hours, histograms(hours, rows), size="1w", **BERLIN))
+    assert {(week.key.window_end - week.key.window_start) // HOUR for week in weeks} == {167, 168}
+
+
+@pytest.mark.parametrize(
+    ("own", "goal", "message"),
+    [
+        ({"size": "1d"}, {"size": "1d", **BERLIN}, "UTC do not fit evenly into 1d in Europe/Berlin"),
+        ({"size": "1d", **BERLIN}, {"size": "1w"}, "do not fit evenly into 1w; allowed: lengths that they divide"),
+        ({"size": "1w", **BERLIN}, {"size": "1w", "week_start": "sunday", **BERLIN}, "do not fit evenly into 1w"),
+        ({"size": "1d", **BERLIN}, {"size": "1h", **BERLIN}, "do not fit evenly into 1h in Europe/Berlin"),
+        ({"size": "6h"}, {"size": "1d", **BERLIN}, "do not fit evenly into 1d"),
+        ({"size": "1h"}, {"size": "1d", "time_zone": "Asia/Kolkata"}, "do not fit evenly into 1d in Asia/Kolkata"),
+        ({"size": "3d", "every": "1d", **BERLIN}, {"size": "1w", **BERLIN}, "do not fit evenly into 1w"),
+    ],
+)
+def test_what_does_not_fit_is_refused(own, goal, message):
+    one = collection(**own)
+    with pytest.raises(UsageError, match=message) as error:
+        merged(one, histograms(one, rows_of(one)), **goal)
+    assert str(error.value).startswith("--window: windows of 'c' such as 2026-")
+
+
+def test_windows_of_two_lengths_are_not_counted_twice():
+    hours = collection(size="1h", **BERLIN)
+    kept = histograms(hours, rows_of(hours))
+    with pytest.raises(UsageError, match="--input: windows of 'c' overlap: 2026-"):
+        merged(hours, [*kept, *merged(hours, kept, size="1d", **BERLIN)], size="1w", **BERLIN)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Hours of a batch run, and its reports."""
+    folder = tmp_path_factory.mktemp("hours")
+    (folder / "collections.yaml").write_text(YAML)
+    commute = Collection(name="commute", low=0, high=180, buckets=16, epsilon=1.0)
+    rows = [{**row, "group": None} for row in rows_of(commute, 300)]
+    (folder / "reports.avro").write_bytes(avro_file(rows))
+    arguments = ["--collections", str(folder / "collections.yaml"), "--input", str(folder / "reports.avro")]
+    told = ["--as-of", "2026-04-10", "--output", str(folder / "results")]
+    assert command.main(["aggregate", *arguments, *told]) == 0
+    return folder, commute, rows
+
+
+def test_the_command_takes_the_collections_zone_or_another(results, tmp_path, capsys):
+    folder, commute, rows = results
+    arguments = ["rollup", "--collections", str(folder / "collections.yaml"), "--input", str(folder / "results")]
+    for name, options, windows in (
+        ("own", ["--window", "1d"], {"size": "1d", **BERLIN}),
+        ("other", ["--window", "1w", "--time-zone", "America/New_York", "--week-start", "sunday"],
+         {"size": "1w", "time_zone": "America/New_York", "week_start": "sunday"}),
+        ("utc", ["--window", "6h", "--time-zone", "UTC"], {"size": "6h"}),
+    ):  # fmt: skip
+        assert command.main([*arguments, *options, "--output", str(tmp_path / name)]) == 0
+        expected = exact_tallies([replace(commute, windows=Windows.parse(windows))], rows)
+        assert tallies_of(read_results(str(tmp_path / name), "histograms", Histogram.from_avro)) == expected
+        assert len(read_results(str(tmp_path / name), "snapshots", Snapshot.from_avro)) == len(expected)
+    capsys.readouterr()
+    assert command.main(["show", str(tmp_path / "own")]) == 0
+    said = capsys.readouterr().out
+    assert "  window (Europe/Berlin)          group  reports" in said
+    assert "\n  2026-03-29 00:00 – 03-30 00:00  all" in said
+    assert command.main(["show", str(tmp_path / "utc")]) == 0
+    assert "  window (UTC)  " in capsys.readouterr().out
+    for options, message in (
+        (["--window", "1d", "--time-zone", "Berlin"], "--time-zone: got 'Berlin', allowed: a name of the IANA"),
+        (["--time-zone", "UTC"], "--time-zone: only with --window"),
+        (["--week-start", "sunday"], "--week-start: only with --window"),
+        (
+            ["--window", "4h"],
+            "--window: for 'commute': windows.every: got 4h, which does not divide the days of Europe/",
+        ),
+    ):
+        assert command.main([*arguments, *options, "--output", str(tmp_path / "no")]) == 2
+        said = capsys.readouterr().err
+        assert message in said
+        assert len(said.splitlines()) == 1
+    assert not (tmp_path / "no").exists()
