@@ -1,8 +1,8 @@
 """Reports as columns: a block of thousands of records decoded at once.
 
-polars decodes several times as fast as anything that makes Python objects, but trusts its input: it may panic, or read
-past a damaged record without complaint. So the count is bounded before, the panic is caught, and the decoded values
-must account for every byte of the block. What fails is refused as a whole.
+polars decodes several times as fast as anything that makes Python objects, but trusts its input: it may panic, which
+writes to the terminal, or read past a damaged record without complaint. So it is given only blocks whose records can be
+followed to the end, and the decoded values must account for every byte. What fails is refused as a whole.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import polars as pl
 from hushgram.arrays import BoolArray, IntArray
 from schemas.container import MAGIC, SYNC_SIZE, DamagedError, write_long
 from schemas.definitions import REPORT, Definition, without_dates
+from schemas.layout import can_be_followed
 
 UIntArray = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
@@ -73,9 +74,19 @@ def decode(
     """
     if count * LEAST_RECORD > len(data) or (count == 0 and data):
         raise DamagedError(f"{count} records cannot be in {len(data)} bytes")
-    if count and _same(writer, definition):
-        return _decode_fast(definition, count, data, lengths)
-    return from_records(definition, decode_one_by_one(definition, writer, count, data))
+    if not count or not _same(writer, definition):
+        return from_records(definition, decode_one_by_one(definition, writer, count, data))
+    padded = data + bytes(SYNC_SIZE)
+    if can_be_followed(padded, len(data), count, not definition.counts_reports, lengths):
+        columns = _decode_fast(definition, count, padded)
+    elif lengths is None:
+        columns = from_records(definition, decode_one_by_one(definition, writer, count, data))
+    else:
+        raise DamagedError("a record that does not end where it should")
+    found = encoded_lengths(columns, data)
+    if int(found.sum()) != len(data) or (lengths is not None and not np.array_equal(found, lengths)):
+        raise DamagedError(f"records of {int(found.sum())} bytes in a block of {len(data)}, or cut at other places")
+    return columns
 
 
 def _same(writer: dict[str, Any], definition: Definition) -> bool:
@@ -85,9 +96,10 @@ def _same(writer: dict[str, Any], definition: Definition) -> bool:
         return False
 
 
-def _decode_fast(definition: Definition, count: int, data: bytes, lengths: IntArray | None) -> ReportColumns:
-    sync = bytes(SYNC_SIZE)
-    container = b"".join([_plain_header(definition), write_long(count), write_long(len(data)), data, sync])
+def _decode_fast(definition: Definition, count: int, padded: bytes) -> ReportColumns:
+    """The records of a block that is followed by a sync marker of zeros."""
+    size = len(padded) - SYNC_SIZE
+    container = b"".join([_plain_header(definition), write_long(count), write_long(size), padded])
     try:
         frame = pl.read_avro(io.BytesIO(container))
     except (KeyboardInterrupt, SystemExit, MemoryError):
@@ -96,11 +108,7 @@ def _decode_fast(definition: Definition, count: int, data: bytes, lengths: IntAr
         raise DamagedError(f"records that cannot be decoded: {' '.join(str(error).split())[:200]}") from None
     if frame.height != count:
         raise DamagedError(f"{frame.height} records where the block tells of {count}")
-    columns = _columns(frame)
-    found = encoded_lengths(columns, data)
-    if int(found.sum()) != len(data) or (lengths is not None and not np.array_equal(found, lengths)):
-        raise DamagedError(f"records of {int(found.sum())} bytes in a block of {len(data)}, or cut at other places")
-    return columns
+    return _columns(frame)
 
 
 def _plain_header(definition: Definition) -> bytes:
