@@ -229,6 +229,9 @@ def test_settings_that_differ_have_names_that_differ():
     assert len({str(setting) for setting in settings}) == len(set(settings)) == len(settings)
     assert str(settings[0]) == "windows of 1w every 1w, delay 2m, age 1d, early 1m"
     assert str(settings[-1]) == f"{settings[0]}, days of Europe/Berlin, weeks from sunday"
+    # And so only where windows differ: a zone by which hours are shown leaves them, and their state, where they are.
+    hours = Windows.parse({"size": "1h", "time_zone": "Europe/Berlin", "week_start": "sunday"})
+    assert str(hours) == str(Windows())
 
 
 def test_transitions_travel_with_the_windows():
