@@ -105,14 +105,15 @@ class Windows:
         object.__setattr__(self, "days", days)
 
     def __str__(self) -> str:
-        """
+        """What tells one setting's windows from another's: state is found again by it, after an upgrade.
+
         >>> str(Windows(size=3_600_000, every=60_000, early=None))
         'windows of 1h every 1m, delay 2m, age 1d'
         """
         early = "" if self.early is None else f", early {format_duration(self.early)}"
         delay, age = format_duration(self.max_delay), format_duration(self.max_age)
-        zone = "" if self.time_zone is None else f", days of {self.time_zone}"
-        weeks = "" if self.week_start == "monday" else f", weeks from {self.week_start}"
+        zone = "" if self.days is None else f", days of {self.time_zone}"
+        weeks = f", weeks from {self.week_start}" if self._weekly and self.week_start != "monday" else ""
         lengths = f"{format_duration(self.size)} every {format_duration(self.every)}"
         return f"windows of {lengths}, delay {delay}, age {age}{early}{zone}{weeks}"
 
@@ -124,13 +125,17 @@ class Windows:
     # Windows and slices are laid along a ruler: of milliseconds since 1970, or of a zone's days since then -----------
 
     @property
+    def _weekly(self) -> bool:
+        return self.every % UNITS["w"] == 0
+
+    @property
     def _unit(self) -> int:
         return DAY_MS if self.days else 1
 
     @property
     def first(self) -> int:
         """How long after the beginning of 1970, a Thursday, the first window begins, counting days of 24 hours."""
-        return (WEEKDAYS.index(self.week_start) - 3) % 7 * DAY_MS if self.every % UNITS["w"] == 0 else 0
+        return (WEEKDAYS.index(self.week_start) - 3) % 7 * DAY_MS if self._weekly else 0
 
     def _place(self, times: IntArray) -> IntArray:
         return self.days.numbers(times) if self.days else times

@@ -47,8 +47,7 @@ class Emitting(beam.DoFn):
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        named = {setting: name for name, setting in branches(plan).items()}
-        self.branch_of = {collection.name: named[collection.windows] for collection in plan.collections}
+        self.branch_of = {collection.name: str(collection.windows) for collection in plan.collections}
 
     def start_bundle(self) -> None:
         self.held = Held()

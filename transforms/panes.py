@@ -38,7 +38,7 @@ def window_fn(setting: Windows) -> window.WindowFn:
     # As durations: of seconds Beam makes microseconds by cutting, and 1.001 s would be a microsecond short.
     size, every = (Duration(micros=1000 * length) for length in (setting.size, setting.every))
     first = Timestamp(micros=1000 * setting.first)
-    # One window is enough where `ToLocalDays` comes next, and only one is right: it is asked once for each.
+    # One window where `ToLocalDays` comes next: Beam would call it once for each, and every call counts.
     one = size == every or setting.days is not None
     return window.FixedWindows(size, first) if one else window.SlidingWindows(size, every, first)
 

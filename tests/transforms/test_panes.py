@@ -307,6 +307,15 @@ def test_collections_with_other_windows_do_not_disturb_each_other():
     assert not letters
 
 
+def test_a_zone_by_which_hours_are_shown_leaves_them_where_they_are():
+    shown = replace(FIXED, name="shown", windows=replace(FIXED.windows, time_zone="Europe/Berlin"))
+    rows = report_rows(FIXED, 20, 1, hours=2) + report_rows(shown, 20, 2, hours=2)
+    histograms, _ = run(Script().until(START + 2 * HOUR).receive(rows), FIXED, shown)
+    assert last(histograms) == exact_tallies([FIXED, shown], rows)
+    zones = {(snapshot.key.collection, snapshot.time_zone) for snapshot, _ in Kept.answers}
+    assert zones == {("fixed", None), ("shown", "Europe/Berlin")}
+
+
 class Value:
     def __init__(self):
         self.value = None

@@ -91,7 +91,9 @@ SINCE_2 = {
     ),
     "a histogram": (HistogramCoder(), replace(HISTOGRAM, events=EVENTS)),
     "a histogram without events": (HistogramCoder(), HISTOGRAM),
-    "a snapshot": (SnapshotCoder(), replace(SNAPSHOT, events=EVENTS, heavy_low_end=0.875)),
+    "a snapshot": (
+        SnapshotCoder(), replace(SNAPSHOT, events=EVENTS, heavy_low_end=0.875, time_zone="Europe/Berlin"),
+    ),
 }  # fmt: skip
 
 
