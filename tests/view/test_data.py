@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import AGE, COMMUTE, LATENCY, LOAD, estimate, unpack
+from reports import HOUR, START
 
 from hushgram import Collection
+from pipelines.cut_windows import Cut
 from pipelines.page.data import checked, edges, movement, pack, picture, series
 from pipelines.words import NOTES, REASONS_IN_WORDS, notes, number, shown, warnings
+from schemas.definitions import SNAPSHOT
 from schemas.records import REASONS, Pane
 
 COLLECTIONS = [COMMUTE, AGE, LATENCY, LOAD]
@@ -111,6 +114,13 @@ WRONG = {
     "a quantile that is none": {"quantiles": [{"share": 0.5, "value": float("inf"), "low": 0.0, "high": 1.0}]},
     "a quantile of another kind": {"quantiles": [{"q": 0.5}]},
     "revisions that are none": {"revisions": [1]},
+    "an end that is none": {"heavy_low_end": float("nan")},
+    "events before their window": {"first_event": START - 1, "last_event": START, "uploads": 2},
+    "events behind their window": {"first_event": START, "last_event": START + HOUR, "uploads": 2},
+    "events backwards": {"first_event": START + 2, "last_event": START + 1, "uploads": 2},
+    "events without an upload": {"first_event": START, "last_event": START, "uploads": 0},
+    "uploads that are a text": {"first_event": START, "last_event": START, "uploads": "many"},
+    "a time that is a text": {"first_event": "early", "last_event": START, "uploads": 2},
 }
 
 
@@ -121,10 +131,15 @@ def test_what_is_no_snapshot_is_refused_in_words(changes):
         checked(record(**changes))
 
 
-@pytest.mark.parametrize("name", RECORD)
+@pytest.mark.parametrize("name", [name for name in RECORD if name not in SNAPSHOT.added])
 def test_a_record_without_one_of_its_fields_is_refused(name):
     with pytest.raises(ValueError, match="something else than a snapshot"):
         checked({key: value for key, value in RECORD.items() if key != name})
+
+
+def test_a_record_of_the_first_version_is_taken():
+    first = checked({key: value for key, value in RECORD.items() if key not in SNAPSHOT.added})
+    assert (first.events, first.heavy_low_end, first.heavy_high_end) == (None, None, None)
 
 
 def test_warnings_are_said_in_words():
@@ -134,6 +149,13 @@ def test_warnings_are_said_in_words():
     assert warnings(bad) == ["too_few", "unsettled", "misfit"]
     assert notes(bad) == [NOTES[warning].short for warning in warnings(bad)]
     assert warnings(replace(good, status="no_reports")) == ["no_reports"]
+    heavy = replace(good, heavy_low_end=0.974, heavy_high_end=1.0)
+    assert warnings(heavy) == ["heavy_low", "heavy_high"]
+    assert notes(heavy) == [
+        "97 % of values seem to lie at the low end of the domain or beyond it: check the unit and the domain",
+        "100 % of values seem to lie at the high end of the domain or beyond it: check the unit and the domain",
+    ]
+    assert set(warnings(heavy, Cut(1, 2))) <= set(NOTES)
 
 
 def test_every_reason_has_words():
