@@ -39,9 +39,10 @@ def table(page, name):
 
 
 def newest(snapshots, collection, group=None):
+    """The best pane of the latest window that is no longer open: what the page shows first."""
     return max(
         (s for s in snapshots if s.key.collection == collection and s.key.group == group),
-        key=lambda s: (s.key.window_start, s.rank),
+        key=lambda s: (s.pane.timing != "early", s.key.window_start, s.rank),
     )
 
 

@@ -54,8 +54,11 @@ def written(stream, tmp_path_factory):
 
 
 @pytest.fixture
-def open_page(browser):
-    """Opens a page and waits until it is drawn; at the end there must have been no error in it."""
+def open_page(browser, serve):
+    """Opens a page and waits until it is drawn; at the end there must have been no error in it.
+
+    Pages are closed before servers are: one that still asks would find nobody, and say so.
+    """
     contexts, errors = [], []
 
     def open_page(url, drawn=True, **options):

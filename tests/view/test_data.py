@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import AGE, COMMUTE, LATENCY, LOAD, estimate, unpack
+from reports import HOUR, START
 
 from hushgram import Collection
+from pipelines.cut_windows import Cut
 from pipelines.page.data import checked, edges, movement, pack, picture, series
 from pipelines.words import NOTES, REASONS_IN_WORDS, notes, number, shown, warnings
 from schemas.definitions import SNAPSHOT
@@ -113,6 +115,13 @@ WRONG = {
     "a quantile of another kind": {"quantiles": [{"q": 0.5}]},
     "revisions that are none": {"revisions": [1]},
     "a time zone that is a number": {"time_zone": 7},
+    "an end that is none": {"heavy_low_end": float("nan")},
+    "events before their window": {"first_event": START - 1, "last_event": START, "uploads": 2},
+    "events behind their window": {"first_event": START, "last_event": START + HOUR, "uploads": 2},
+    "events backwards": {"first_event": START + 2, "last_event": START + 1, "uploads": 2},
+    "events without an upload": {"first_event": START, "last_event": START, "uploads": 0},
+    "uploads that are a text": {"first_event": START, "last_event": START, "uploads": "many"},
+    "a time that is a text": {"first_event": "early", "last_event": START, "uploads": 2},
 }
 
 
@@ -129,6 +138,11 @@ def test_a_record_without_one_of_its_fields_is_refused(name):
         checked({key: value for key, value in RECORD.items() if key != name})
 
 
+def test_a_record_of_the_first_version_is_taken():
+    first = checked({key: value for key, value in RECORD.items() if key not in SNAPSHOT.added})
+    assert (first.events, first.heavy_low_end, first.heavy_high_end) == (None, None, None)
+
+
 def test_warnings_are_said_in_words():
     good = replace(estimate(COMMUTE, reports=3000), fit=0.5)
     assert notes(good) == []
@@ -136,6 +150,13 @@ def test_warnings_are_said_in_words():
     assert warnings(bad) == ["too_few", "unsettled", "misfit"]
     assert notes(bad) == [NOTES[warning].short for warning in warnings(bad)]
     assert warnings(replace(good, status="no_reports")) == ["no_reports"]
+    heavy = replace(good, heavy_low_end=0.974, heavy_high_end=1.0)
+    assert warnings(heavy) == ["heavy_low", "heavy_high"]
+    assert notes(heavy) == [
+        "97 % of values seem to lie at the low end of the domain or beyond it: check the unit and the domain",
+        "100 % of values seem to lie at the high end of the domain or beyond it: check the unit and the domain",
+    ]
+    assert set(warnings(heavy, Cut(1, 2))) <= set(NOTES)
 
 
 def test_every_reason_has_words():

@@ -6,8 +6,9 @@ let contents = { version: "none", run: "", unread: 0, collections: [], refused: 
 let chosen = readLink();
 
 /**
- * A choice is { collection, window, groups, apart, over }: a name; "START-END", or null for the newest whole one; names, and
- * null for all together; whether groups stand side by side; "mean" or the share of a quantile, or null for what suits.
+ * A choice is { collection, window, groups, apart, over }: a name; "START-END", or null for the newest whole one; names,
+ * and null for all together; whether groups stand side by side; "mean" or the share of a quantile, or null for what
+ * suits.
  */
 function readLink() {
   const link = new URLSearchParams(location.hash.slice(1));
