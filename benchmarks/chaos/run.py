@@ -1,0 +1,241 @@
+"""A run: fault after fault, each healed, recovered from and checked before the next."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from benchmarks.chaos import table, verdict
+from benchmarks.chaos.faults import inflict
+from benchmarks.chaos.fleet import Fleet
+from benchmarks.chaos.ledger import Books, Ledger
+from benchmarks.chaos.results import Results, now_ms
+from benchmarks.chaos.schedule import Fault
+from benchmarks.chaos.sender import Sender, SenderError
+from benchmarks.chaos.site import PARTITIONS, TOPIC, Site
+from benchmarks.chaos.table import Outcome
+from deploy.local.processes import ProcessError, eventually
+from hushgram import load_collections
+
+RATE = 60.0
+"""Uploads a second."""
+LIMIT_SECONDS = 300.0
+"""For each thing that must come about after a fault."""
+SHOWN = 10
+"""Problems that are printed; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run does: its seed, its faults, when it ends, and where it keeps everything."""
+
+    seed: int
+    faults: Iterator[Fault]
+    ends_at: float
+    """Of `time.monotonic`: no fault begins later."""
+    folder: Path
+    with_disks: bool
+    rate: float = RATE
+    say: Callable[[str], None] = print
+
+
+class LostError(RuntimeError):
+    """Something that must not happen, with all that is known of it."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        more = f"; and {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
+        super().__init__("; ".join(problems[:SHOWN]) + more)
+        self.problems = tuple(problems)
+
+
+def run(plan: Plan) -> list[Outcome]:
+    """The outcomes, the last of them perhaps a loss: then the run has ended there, and its evidence is kept."""
+    outcomes: list[Outcome] = []
+    with ExitStack() as stack:
+        site = stack.enter_context(Site(plan.folder, plan.with_disks))
+        plan.say(f"Kafka, Flink and PostgreSQL run, and job {site.job} on them; logs are in {plan.folder}")
+        collections = load_collections(site.collections_file)
+        ledger = Ledger(collections)
+        fleet = Fleet(collections, plan.seed)
+        address = site.broker_proxy.address
+        sender = stack.enter_context(Sender(fleet, ledger, address, TOPIC, PARTITIONS, plan.rate))
+        watch = Watch(site, ledger, sender)
+        outcomes += _strike_all(plan, watch)
+        books = ledger.books()
+        letters = sum(books.letters.values())
+        plan.say(f"{books.reports:,} reports sent to be counted, {letters:,} reports and messages to be refused")
+        if any(outcome.problems for outcome in outcomes):
+            keep_evidence(plan.folder, site)
+    return outcomes
+
+
+def _strike_all(plan: Plan, watch: Watch) -> Iterator[Outcome]:
+    watch.until_whole(time.time())
+    last: Fault | None = None
+    for fault in plan.faults:
+        if time.monotonic() > plan.ends_at:
+            break
+        time.sleep(fault.lead_seconds)
+        clock, last = time.strftime("%H:%M:%S"), fault
+        outcome = watch.strike(fault)
+        plan.say(table.line(outcome, clock, str(LostError(outcome.problems)) if outcome.problems else watch.summary()))
+        yield outcome
+        if outcome.problems:
+            return
+    if last is not None:
+        try:
+            watch.until_the_last_letter()
+            plan.say(f"at the end: {watch.summary()}")
+        except (LostError, SenderError, ProcessError, TimeoutError) as error:
+            plan.say(f"at the end: {error}")
+            yield Outcome(last, 0.0, _problems(error))
+
+
+class Watch:
+    """A site under faults, and what was sent to it: hurts it, waits for it to recover, and compares."""
+
+    def __init__(self, site: Site, ledger: Ledger, sender: Sender) -> None:
+        self.site, self.ledger, self.sender = site, ledger, sender
+        self.results = Results(site.output, lambda: ledger.books().tallies)
+
+    def strike(self, fault: Fault) -> Outcome:
+        began = time.time()
+        healed = time.monotonic()
+        try:
+            self._hurt_and_heal(fault)
+            healed = time.monotonic()
+            self._until_caught_up()
+            recovery = time.monotonic() - healed
+            self.until_whole(began)
+        except (LostError, SenderError, ProcessError, TimeoutError, OSError, psycopg.Error) as error:
+            return Outcome(fault, time.monotonic() - healed, _problems(error))
+        return Outcome(fault, recovery)
+
+    def summary(self) -> str:
+        books = self.ledger.books()
+        letters = sum(self.results.letters().values())
+        return (
+            f"exact: {books.reports:,} reports, {letters:,} refused so far, {len(self.results.snapshots()):,} windows"
+        )
+
+    def until_whole(self, began: float) -> None:
+        """In a pause of the sender: tallies exact, table the same, due letters there, every part back."""
+        self.sender.pause()
+        try:
+            self.sender.flush(LIMIT_SECONDS)
+            sent, due = self.ledger.books(), self.ledger.letters_due(now_ms())
+            self._until("exact tallies, letters and table", lambda: self._differences(sent, due, sent.letters))
+            if left := self.results.hidden_since_before(began):
+                raise LostError([f"a temporary file was left behind: {path}" for path in left])
+        finally:
+            self.sender.resume()
+
+    def until_the_last_letter(self) -> None:
+        """Every letter there is to be: the minutes of all messages are over."""
+        self.sender.pause()
+        self.sender.flush(LIMIT_SECONDS)
+        sent = self.ledger.books()
+        self._until("exact tallies and all letters", lambda: self._differences(sent, sent.letters, sent.letters))
+
+    def _hurt_and_heal(self, fault: Fault) -> None:
+        """In the order of the schedule. Whatever was hurt is healed, also if something goes wrong on the way."""
+        with ExitStack() as stack:
+            started = time.monotonic()
+            injuries = sorted(fault.injuries, key=lambda injury: injury.begins)
+            wounds: list[tuple[float, _Once]] = []
+            for moment in sorted({time for injury in injuries for time in (injury.begins, injury.ends)}):
+                time.sleep(max(0.0, started + moment - time.monotonic()))
+                for injury in injuries:
+                    if injury.begins == moment:
+                        heal = stack.enter_context(_Once(inflict(self.site, injury)))
+                        wounds.append((injury.ends, heal))
+                for ends, heal in wounds:
+                    if ends <= moment:
+                        heal()
+        self._revive()
+
+    def _revive(self) -> None:
+        """A part that is started again may find another one still on its way up: a supervisor would try again."""
+        for attempt in range(3):
+            try:
+                self.site.revive()
+                return
+            except ProcessError:
+                if attempt == 2:
+                    raise
+
+    def _until_caught_up(self) -> None:
+        """Everything that had been sent when the fault was healed is counted, while more is being sent."""
+        self.sender.flush(LIMIT_SECONDS)
+        sent = self.ledger.books()
+        self._until("the stream to catch up", lambda: verdict.undercounted(self.results.tallies(), sent.tallies))
+
+    def _differences(self, sent: Books, due: Counter[str], at_most: Counter[str]) -> list[str]:
+        found = self.results.tallies()
+        return [
+            *verdict.undercounted(found, sent.tallies),
+            *verdict.wrong_letters(self.results.letters(), due, at_most),
+            *verdict.wrong_rows(self.site.rows(), self.results.snapshots()),
+            *self.site.problems(),
+        ]
+
+    def _until(self, what: str, differences: Callable[[], Sequence[str]]) -> None:
+        """Waits for there to be none. More than was sent, or a broken file, ends it at once."""
+        latest: list[str] = []
+
+        def none_left() -> bool:
+            time.sleep(0.5)  # reading takes a core, which the engine has better use for
+            self.sender.check()
+            self._revive()
+            self.results.refresh()
+            if self.results.problems:
+                raise LostError(self.results.problems)
+            try:
+                latest[:] = differences()
+            except psycopg.Error as error:
+                latest[:] = [f"table: {error}"]
+            return not latest
+
+        try:
+            eventually(what, none_left, LIMIT_SECONDS)
+        except TimeoutError as error:
+            raise LostError([str(error), *latest]) from None
+
+
+class _Once:
+    """A way to heal that is called at its time, and at the latest at the end of the block."""
+
+    def __init__(self, heal: Callable[[], None]) -> None:
+        self._heal: Callable[[], None] | None = heal
+
+    def __call__(self) -> None:
+        if (heal := self._heal) is not None:
+            self._heal = None
+            heal()
+
+    def __enter__(self) -> _Once:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self()
+
+
+def _problems(error: BaseException) -> tuple[str, ...]:
+    return error.problems if isinstance(error, LostError) else (f"{type(error).__name__}: {error}",)
+
+
+def keep_evidence(folder: Path, site: Site) -> None:
+    """What lies on disks of the run's own, and what Flink knows: it would all vanish with the run."""
+    (folder / "job.json").write_text(json.dumps(site.evidence(), indent=1))
+    kept = folder / "kept"
+    shutil.copytree(site.disks["output"].path, kept / "output", ignore=shutil.ignore_patterns(".ballast"))
+    for log in (site.disks["database"].path / "postgres").glob("*.log"):
+        shutil.copy(log, kept)
