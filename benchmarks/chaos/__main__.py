@@ -11,7 +11,6 @@ import secrets
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -79,9 +78,8 @@ def execute(options: argparse.Namespace, seed: int) -> int:
         say("this machine permits no mounts of our own: faults of disks are left out")
     folder = options.dir / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
-    ends_at = time.monotonic() + 60 * options.minutes
     outcomes = run(
-        Plan(seed, faults(seed, options.only, options.contained), ends_at, folder, options.contained, say=say)
+        Plan(seed, faults(seed, options.only, options.contained), options.minutes, folder, options.contained, say=say)
     )
     lost = [outcome for outcome in outcomes if outcome.problems]
     found = f"{len(outcomes) - len(lost)} faults without a loss" + (f", {len(lost)} with one" if lost else "")

@@ -19,7 +19,7 @@ from benchmarks.chaos.fleet import Fleet
 from benchmarks.chaos.ledger import Books, Ledger
 from benchmarks.chaos.results import Results, now_ms
 from benchmarks.chaos.schedule import Fault
-from benchmarks.chaos.sender import Sender, SenderError
+from benchmarks.chaos.sender import Sender
 from benchmarks.chaos.site import PARTITIONS, TOPIC, Site
 from benchmarks.chaos.table import Outcome
 from deploy.local.processes import ProcessError, eventually
@@ -29,6 +29,8 @@ RATE = 60.0
 """Uploads a second."""
 LIMIT_SECONDS = 300.0
 """For each thing that must come about after a fault."""
+FAILURES = (RuntimeError, OSError, psycopg.Error)
+"""What is a fault's outcome, and not a mistake of the harness."""
 SHOWN = 10
 """Problems that are printed; the others are counted."""
 
@@ -39,10 +41,12 @@ class Plan:
 
     seed: int
     faults: Iterator[Fault]
-    ends_at: float
-    """Of `time.monotonic`: no fault begins later."""
+    minutes: float
+    """After the stream has come up; no fault begins later."""
     folder: Path
     with_disks: bool
+    until_last_letter: bool = True
+    """Whether it ends when every letter has come: a minute of receipt and some seconds after the last report."""
     rate: float = RATE
     say: Callable[[str], None] = print
 
@@ -79,9 +83,9 @@ def run(plan: Plan) -> list[Outcome]:
 
 def _strike_all(plan: Plan, watch: Watch) -> Iterator[Outcome]:
     watch.until_whole(time.time())
-    last: Fault | None = None
+    ends_at, last = time.monotonic() + 60 * plan.minutes, None
     for fault in plan.faults:
-        if time.monotonic() > plan.ends_at:
+        if time.monotonic() > ends_at:
             break
         time.sleep(fault.lead_seconds)
         clock, last = time.strftime("%H:%M:%S"), fault
@@ -90,11 +94,11 @@ def _strike_all(plan: Plan, watch: Watch) -> Iterator[Outcome]:
         yield outcome
         if outcome.problems:
             return
-    if last is not None:
+    if last is not None and plan.until_last_letter:
         try:
             watch.until_the_last_letter()
             plan.say(f"at the end: {watch.summary()}")
-        except (LostError, SenderError, ProcessError, TimeoutError) as error:
+        except FAILURES as error:
             plan.say(f"at the end: {error}")
             yield Outcome(last, 0.0, _problems(error))
 
@@ -115,7 +119,7 @@ class Watch:
             self._until_caught_up()
             recovery = time.monotonic() - healed
             self.until_whole(began)
-        except (LostError, SenderError, ProcessError, TimeoutError, OSError, psycopg.Error) as error:
+        except FAILURES as error:
             return Outcome(fault, time.monotonic() - healed, _problems(error))
         return Outcome(fault, recovery)
 
@@ -237,5 +241,5 @@ def keep_evidence(folder: Path, site: Site) -> None:
     (folder / "job.json").write_text(json.dumps(site.evidence(), indent=1))
     kept = folder / "kept"
     shutil.copytree(site.disks["output"].path, kept / "output", ignore=shutil.ignore_patterns(".ballast"))
-    for log in (site.disks["database"].path / "postgres").glob("*.log"):
+    for log in folder.glob("disks/*/*/*.log"):
         shutil.copy(log, kept)

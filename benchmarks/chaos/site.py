@@ -47,12 +47,9 @@ class Site:
         broker_port = free_port()
         self.broker_proxy, self.database_proxy = Proxy(broker_port), Proxy(self.database.port)
         self.broker = Broker(
-            folder / "kafka",
+            disks["broker"].path / "kafka",
             port=broker_port,
-            properties={
-                "advertised.listeners": f"CLIENTS://{self.broker_proxy.address}",
-                "log.dirs": disks["broker"].path / "data",
-            },
+            properties={"advertised.listeners": f"CLIENTS://{self.broker_proxy.address}"},
         )
         state = disks["state"].path
         self.cluster = Cluster(folder / "flink", high_availability=True, state=state, settings=FLINK_SETTINGS)
