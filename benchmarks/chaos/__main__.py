@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return execute(options, seed)
     except (ToolMissingError, InstallError, ProcessError, ValueError) as error:
-        say(f"chaos: {error}")
+        say(f"chaos: {error}\nlogs are in {options.dir / str(seed)}")
         return 1
     except KeyboardInterrupt:
         say("stopped")

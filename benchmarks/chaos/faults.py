@@ -46,8 +46,9 @@ def _kill_job_manager(site: Site, chance: random.Random) -> Heal:
 
 
 def _kill_worker(site: Site, chance: random.Random) -> Heal:
-    with suppress(ProcessLookupError):
-        os.kill(_a_worker(site, chance), signal.SIGKILL)
+    for pid in _a_worker(site, chance):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     return _nothing
 
 
@@ -74,8 +75,10 @@ def _kill_backend(site: Site, chance: random.Random) -> Heal:
     return _nothing
 
 
-def _a_worker(site: Site, chance: random.Random) -> int:
-    return _one(eventually("a Python worker", site.cluster.workers), chance)
+def _a_worker(site: Site, chance: random.Random) -> list[int]:
+    """None where another fault has ended them all."""
+    workers = site.cluster.workers()
+    return [_one(workers, chance)] if workers else []
 
 
 def _freeze(pids: Iterable[int]) -> Heal:
@@ -101,7 +104,7 @@ def _freeze_job_manager(site: Site, chance: random.Random) -> Heal:
 
 
 def _freeze_worker(site: Site, chance: random.Random) -> Heal:
-    return _freeze([_a_worker(site, chance)])
+    return _freeze(_a_worker(site, chance))
 
 
 def _freeze_pool(site: Site, chance: random.Random) -> Heal:
@@ -138,15 +141,22 @@ def _rename_output(site: Site, chance: random.Random) -> Heal:
 
 def put_back(away: Path, output: Path) -> None:
     """Gives a directory its name back, with all that was written under that name in the meantime."""
-    meanwhile = output.with_name("meanwhile")
-    if output.exists():
-        output.rename(meanwhile)
-    away.rename(output)
-    for path in meanwhile.rglob("[!.]*.*"):
-        target = output / path.relative_to(meanwhile)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(target)
-    shutil.rmtree(meanwhile, ignore_errors=True)
+    others: list[Path] = []
+
+    def renamed() -> bool:
+        if output.exists():
+            others.append(output.with_name(f"meanwhile-{len(others)}"))
+            output.rename(others[-1])
+        away.rename(output)  # which fails if the stream has made it anew since
+        return True
+
+    eventually(f"{output} to have its name back", renamed)
+    for other in others:
+        for path in other.rglob("[!.]*.*"):
+            target = output / path.relative_to(other)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+        shutil.rmtree(other)
 
 
 def _rename_table(site: Site, chance: random.Random) -> Heal:

@@ -31,6 +31,8 @@ LIMIT_SECONDS = 300.0
 """For each thing that must come about after a fault."""
 FAILURES = (RuntimeError, OSError, psycopg.Error)
 """What is a fault's outcome, and not a mistake of the harness."""
+MOST_LEFT_BEHIND = 8
+"""Temporary files, for each fault: a process that dies while it writes leaves one behind, for each file it was at."""
 SHOWN = 10
 """Problems that are printed; the others are counted."""
 
@@ -72,7 +74,11 @@ def run(plan: Plan) -> list[Outcome]:
         address = site.broker_proxy.address
         sender = stack.enter_context(Sender(fleet, ledger, address, TOPIC, PARTITIONS, plan.rate))
         watch = Watch(site, ledger, sender)
-        outcomes += _strike_all(plan, watch)
+        try:
+            outcomes += _strike_all(plan, watch)
+        except Exception:
+            keep_evidence(plan.folder, site)
+            raise
         books = ledger.books()
         letters = sum(books.letters.values())
         plan.say(f"{books.reports:,} reports sent to be counted, {letters:,} reports and messages to be refused")
@@ -109,36 +115,38 @@ class Watch:
     def __init__(self, site: Site, ledger: Ledger, sender: Sender) -> None:
         self.site, self.ledger, self.sender = site, ledger, sender
         self.results = Results(site.output, lambda: ledger.books().tallies)
+        self.left_behind: set[str] = set()
 
     def strike(self, fault: Fault) -> Outcome:
-        began = time.time()
-        healed = time.monotonic()
+        healed, since = time.time(), time.monotonic()
         try:
             self._hurt_and_heal(fault)
-            healed = time.monotonic()
+            healed, since = time.time(), time.monotonic()
             self._until_caught_up()
-            recovery = time.monotonic() - healed
-            self.until_whole(began)
+            recovery = time.monotonic() - since
+            self.until_whole(healed)
         except FAILURES as error:
-            return Outcome(fault, time.monotonic() - healed, _problems(error))
+            return Outcome(fault, time.monotonic() - since, _problems(error))
         return Outcome(fault, recovery)
 
     def summary(self) -> str:
         books = self.ledger.books()
         letters = sum(self.results.letters().values())
-        return (
-            f"exact: {books.reports:,} reports, {letters:,} refused so far, {len(self.results.snapshots()):,} windows"
-        )
+        windows = len(self.results.snapshots())
+        left = f", {len(self.left_behind)} temporary files left so far" if self.left_behind else ""
+        return f"exact: {books.reports:,} reports, {letters:,} refused so far, {windows:,} windows{left}"
 
-    def until_whole(self, began: float) -> None:
-        """In a pause of the sender: tallies exact, table the same, due letters there, every part back."""
+    def until_whole(self, healed: float) -> None:
+        """In a pause of the sender: tallies exact, table the same, due letters there, every part back.
+
+        `healed` is the time of day since when nothing is wrong.
+        """
         self.sender.pause()
         try:
             self.sender.flush(LIMIT_SECONDS)
             sent, due = self.ledger.books(), self.ledger.letters_due(now_ms())
             self._until("exact tallies, letters and table", lambda: self._differences(sent, due, sent.letters))
-            if left := self.results.hidden_since_before(began):
-                raise LostError([f"a temporary file was left behind: {path}" for path in left])
+            self._count_left_behind(healed)
         finally:
             self.sender.resume()
 
@@ -148,6 +156,13 @@ class Watch:
         self.sender.flush(LIMIT_SECONDS)
         sent = self.ledger.books()
         self._until("exact tallies and all letters", lambda: self._differences(sent, sent.letters, sent.letters))
+
+    def _count_left_behind(self, healed: float) -> None:
+        found = self.results.hidden_since_before(healed)
+        new = set(found) - self.left_behind
+        self.left_behind |= new
+        if len(new) > MOST_LEFT_BEHIND:
+            raise LostError([f"{len(new)} temporary files were left behind, such as {min(new)}"])
 
     def _hurt_and_heal(self, fault: Fault) -> None:
         """In the order of the schedule. Whatever was hurt is healed, also if something goes wrong on the way."""
@@ -194,12 +209,16 @@ class Watch:
     def _until(self, what: str, differences: Callable[[], Sequence[str]]) -> None:
         """Waits for there to be none. More than was sent, or a broken file, ends it at once."""
         latest: list[str] = []
+        rest_seconds = [0.5]
 
         def none_left() -> bool:
-            time.sleep(0.5)  # reading takes a core, which the engine has better use for
+            time.sleep(rest_seconds[0])
             self.sender.check()
             self._revive()
+            started = time.monotonic()
             self.results.refresh()
+            # Reading takes a core, which the engine has better use for.
+            rest_seconds[0] = max(0.5, time.monotonic() - started)
             if self.results.problems:
                 raise LostError(self.results.problems)
             try:
