@@ -17,6 +17,7 @@ from tables import snapshot
 
 from benchmarks.chaos import __main__ as command
 from benchmarks.chaos import contained, table, verdict
+from benchmarks.chaos import run as chaos
 from benchmarks.chaos.faults import DEEDS, put_back
 from benchmarks.chaos.fleet import YAML, Fleet
 from benchmarks.chaos.ledger import MINUTE_MS, UNKNOWN_NUMBER, Ledger, Reports
@@ -278,6 +279,51 @@ def test_a_directory_gets_its_name_back_with_what_was_written_meanwhile(tmp_path
     found = {path.name: path.read_text() for path in output.rglob("*") if path.is_file()}
     assert found == {"old.avro": "renamed", "both.avro": "results", "new.avro": "results"}
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+# A fault -------------------------------------------------------------------------------------------------------------
+
+
+class Unhurt:
+    """A site on which nothing can be done, and a sender that has nothing to send."""
+
+    output = ROOT / "nowhere"
+
+    def revive(self):
+        return []
+
+
+def watched(monkeypatch, inflict):
+    monkeypatch.setattr(chaos, "inflict", inflict)
+    return chaos.Watch(Unhurt(), None, None)
+
+
+def test_injuries_come_and_go_in_the_order_of_their_times(monkeypatch):
+    events = []
+
+    def inflict(site, injury):
+        events.append(f"{injury.kind.name} begins")
+        return lambda: events.append(f"{injury.kind.name} ends")
+
+    times = (0, 0.2), (0.1, 0.3), (0, 0)
+    injuries = tuple(Injury(kind, *span, 0.5) for kind, span in zip(KINDS[:3], times, strict=True))
+    watched(monkeypatch, inflict)._hurt_and_heal(replace(fault(1, 1), injuries=injuries))
+    a, b, c = (kind.name for kind in KINDS[:3])
+    assert events == [f"{a} begins", f"{c} begins", f"{c} ends", f"{b} begins", f"{a} ends", f"{b} ends"]
+
+
+def test_what_was_hurt_is_healed_also_when_the_next_injury_fails(monkeypatch):
+    healed = []
+
+    def inflict(site, injury):
+        if injury.kind == KINDS[1]:
+            raise RuntimeError("no such process")
+        return lambda: healed.append(injury.kind)
+
+    both = tuple(Injury(kind, 0, 60, 0.5) for kind in KINDS[:2])
+    outcome = watched(monkeypatch, inflict).strike(replace(fault(1, 1), injuries=both))
+    assert outcome.problems == ("RuntimeError: no such process",)
+    assert healed == [KINDS[0]]
 
 
 # The table -----------------------------------------------------------------------------------------------------------
