@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.chaos import contained
-from benchmarks.chaos.run import Plan, run
+from benchmarks.chaos.run import LostError, Plan, run
 from benchmarks.chaos.schedule import KINDS, Fault, fault
+from benchmarks.chaos.sender import SenderError
 from benchmarks.chaos.table import markdown, put_into
 from deploy.local.processes import ProcessError
 from deploy.local.tools import ROOT, InstallError, ToolMissingError
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, signal.default_int_handler)
     try:
         return execute(options, seed)
-    except (ToolMissingError, InstallError, ProcessError, ValueError) as error:
+    except (ToolMissingError, InstallError, ProcessError, LostError, SenderError, TimeoutError, ValueError) as error:
         say(f"chaos: {error}\nlogs are in {options.dir / str(seed)}")
         return 1
     except KeyboardInterrupt:
