@@ -15,10 +15,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.chaos import contained
-from benchmarks.chaos.run import LostError, Plan, run
+from benchmarks.chaos.run import Plan, run
 from benchmarks.chaos.schedule import KINDS, Fault, fault
 from benchmarks.chaos.sender import SenderError
 from benchmarks.chaos.table import markdown, put_into
+from benchmarks.chaos.watch import LostError
 from deploy.local.processes import ProcessError
 from deploy.local.tools import ROOT, InstallError, ToolMissingError
 

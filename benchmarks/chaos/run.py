@@ -5,36 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import psycopg
-
-from benchmarks.chaos import table, verdict
-from benchmarks.chaos.faults import inflict
+from benchmarks.chaos import table
 from benchmarks.chaos.fleet import Fleet
-from benchmarks.chaos.ledger import Books, Ledger
-from benchmarks.chaos.results import Results, now_ms
+from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.schedule import Fault
 from benchmarks.chaos.sender import Sender
 from benchmarks.chaos.site import PARTITIONS, TOPIC, Site
 from benchmarks.chaos.table import Outcome
-from deploy.local.processes import ProcessError, eventually
+from benchmarks.chaos.watch import FAILURES, LostError, Watch, problems_of
 from hushgram import load_collections
 
 RATE = 60.0
 """Uploads a second."""
-LIMIT_SECONDS = 300.0
-"""For each thing that must come about after a fault."""
-FAILURES = (RuntimeError, OSError, psycopg.Error)
-"""What is a fault's outcome, and not a mistake of the harness."""
-MOST_LEFT_BEHIND = 8
-"""Temporary files, for each fault: a process that dies while it writes leaves one behind, for each file it was at."""
-SHOWN = 10
-"""Problems that are printed; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +40,8 @@ class Plan:
     say: Callable[[str], None] = print
 
 
-class LostError(RuntimeError):
-    """Something that must not happen, with all that is known of it."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        more = f"; and {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
-        super().__init__("; ".join(problems[:SHOWN]) + more)
-        self.problems = tuple(problems)
-
-
 def run(plan: Plan) -> list[Outcome]:
     """The outcomes, the last of them perhaps a loss: then the run has ended there, and its evidence is kept."""
-    outcomes: list[Outcome] = []
     with ExitStack() as stack:
         site = stack.enter_context(Site(plan.folder, plan.with_disks))
         plan.say(f"Kafka, Flink and PostgreSQL run, and job {site.job} on them; logs are in {plan.folder}")
@@ -75,7 +52,7 @@ def run(plan: Plan) -> list[Outcome]:
         sender = stack.enter_context(Sender(fleet, ledger, address, TOPIC, PARTITIONS, plan.rate))
         watch = Watch(site, ledger, sender)
         try:
-            outcomes += _strike_all(plan, watch)
+            outcomes = _strike_all(plan, watch)
         except Exception:
             keep_evidence(plan.folder, site)
             raise
@@ -87,172 +64,27 @@ def run(plan: Plan) -> list[Outcome]:
     return outcomes
 
 
-def _strike_all(plan: Plan, watch: Watch) -> Iterator[Outcome]:
+def _strike_all(plan: Plan, watch: Watch) -> list[Outcome]:
+    outcomes: list[Outcome] = []
     watch.until_whole(time.time())
-    ends_at, last = time.monotonic() + 60 * plan.minutes, None
+    ends_at = time.monotonic() + 60 * plan.minutes
     for fault in plan.faults:
         if time.monotonic() > ends_at:
             break
         time.sleep(fault.lead_seconds)
-        clock, last = time.strftime("%H:%M:%S"), fault
-        outcome = watch.strike(fault)
+        clock, outcome = time.strftime("%H:%M:%S"), watch.strike(fault)
         plan.say(table.line(outcome, clock, str(LostError(outcome.problems)) if outcome.problems else watch.summary()))
-        yield outcome
+        outcomes.append(outcome)
         if outcome.problems:
-            return
-    if last is not None and plan.until_last_letter:
+            return outcomes
+    if outcomes and plan.until_last_letter:
         try:
             watch.until_the_last_letter()
             plan.say(f"at the end: {watch.summary()}")
         except FAILURES as error:
             plan.say(f"at the end: {error}")
-            yield Outcome(last, 0.0, _problems(error))
-
-
-class Watch:
-    """A site under faults, and what was sent to it: hurts it, waits for it to recover, and compares."""
-
-    def __init__(self, site: Site, ledger: Ledger, sender: Sender) -> None:
-        self.site, self.ledger, self.sender = site, ledger, sender
-        self.results = Results(site.output, lambda: ledger.books().tallies)
-        self.left_behind: set[str] = set()
-
-    def strike(self, fault: Fault) -> Outcome:
-        healed, since = time.time(), time.monotonic()
-        try:
-            self._hurt_and_heal(fault)
-            healed, since = time.time(), time.monotonic()
-            self._until_caught_up()
-            recovery = time.monotonic() - since
-            self.until_whole(healed)
-        except FAILURES as error:
-            return Outcome(fault, time.monotonic() - since, _problems(error))
-        return Outcome(fault, recovery)
-
-    def summary(self) -> str:
-        books = self.ledger.books()
-        letters = sum(self.results.letters().values())
-        windows = len(self.results.snapshots())
-        left = f", {len(self.left_behind)} temporary files left so far" if self.left_behind else ""
-        return f"exact: {books.reports:,} reports, {letters:,} refused so far, {windows:,} windows{left}"
-
-    def until_whole(self, healed: float) -> None:
-        """In a pause of the sender: tallies exact, table the same, due letters there, every part back.
-
-        `healed` is the time of day since when nothing is wrong.
-        """
-        self.sender.pause()
-        try:
-            self.sender.flush(LIMIT_SECONDS)
-            sent, due = self.ledger.books(), self.ledger.letters_due(now_ms())
-            self._until("exact tallies, letters and table", lambda: self._differences(sent, due, sent.letters))
-            self._count_left_behind(healed)
-        finally:
-            self.sender.resume()
-
-    def until_the_last_letter(self) -> None:
-        """Every letter there is to be: the minutes of all messages are over."""
-        self.sender.pause()
-        self.sender.flush(LIMIT_SECONDS)
-        sent = self.ledger.books()
-        self._until("exact tallies and all letters", lambda: self._differences(sent, sent.letters, sent.letters))
-
-    def _count_left_behind(self, healed: float) -> None:
-        found = self.results.hidden_since_before(healed)
-        new = set(found) - self.left_behind
-        self.left_behind |= new
-        if len(new) > MOST_LEFT_BEHIND:
-            raise LostError([f"{len(new)} temporary files were left behind, such as {min(new)}"])
-
-    def _hurt_and_heal(self, fault: Fault) -> None:
-        """In the order of the schedule. Whatever was hurt is healed, also if something goes wrong on the way."""
-        with ExitStack() as stack:
-            started = time.monotonic()
-            injuries = sorted(fault.injuries, key=lambda injury: injury.begins)
-            wounds: list[tuple[float, _Once]] = []
-            for moment in sorted({time for injury in injuries for time in (injury.begins, injury.ends)}):
-                time.sleep(max(0.0, started + moment - time.monotonic()))
-                for injury in injuries:
-                    if injury.begins == moment:
-                        heal = stack.enter_context(_Once(inflict(self.site, injury)))
-                        wounds.append((injury.ends, heal))
-                for ends, heal in wounds:
-                    if ends <= moment:
-                        heal()
-        self._revive()
-
-    def _revive(self) -> None:
-        """A part that is started again may find another one still on its way up: a supervisor would try again."""
-        for attempt in range(3):
-            try:
-                self.site.revive()
-                return
-            except ProcessError:
-                if attempt == 2:
-                    raise
-
-    def _until_caught_up(self) -> None:
-        """Everything that had been sent when the fault was healed is counted, while more is being sent."""
-        self.sender.flush(LIMIT_SECONDS)
-        sent = self.ledger.books()
-        self._until("the stream to catch up", lambda: verdict.undercounted(self.results.tallies(), sent.tallies))
-
-    def _differences(self, sent: Books, due: Counter[str], at_most: Counter[str]) -> list[str]:
-        found = self.results.tallies()
-        return [
-            *verdict.undercounted(found, sent.tallies),
-            *verdict.wrong_letters(self.results.letters(), due, at_most),
-            *verdict.wrong_rows(self.site.rows(), self.results.snapshots()),
-            *self.site.problems(),
-        ]
-
-    def _until(self, what: str, differences: Callable[[], Sequence[str]]) -> None:
-        """Waits for there to be none. More than was sent, or a broken file, ends it at once."""
-        latest: list[str] = []
-        rest_seconds = [0.5]
-
-        def none_left() -> bool:
-            time.sleep(rest_seconds[0])
-            self.sender.check()
-            self._revive()
-            started = time.monotonic()
-            self.results.refresh()
-            # Reading takes a core, which the engine has better use for.
-            rest_seconds[0] = max(0.5, time.monotonic() - started)
-            if self.results.problems:
-                raise LostError(self.results.problems)
-            try:
-                latest[:] = differences()
-            except psycopg.Error as error:
-                latest[:] = [f"table: {error}"]
-            return not latest
-
-        try:
-            eventually(what, none_left, LIMIT_SECONDS)
-        except TimeoutError as error:
-            raise LostError([str(error), *latest]) from None
-
-
-class _Once:
-    """A way to heal that is called at its time, and at the latest at the end of the block."""
-
-    def __init__(self, heal: Callable[[], None]) -> None:
-        self._heal: Callable[[], None] | None = heal
-
-    def __call__(self) -> None:
-        if (heal := self._heal) is not None:
-            self._heal = None
-            heal()
-
-    def __enter__(self) -> _Once:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self()
-
-
-def _problems(error: BaseException) -> tuple[str, ...]:
-    return error.problems if isinstance(error, LostError) else (f"{type(error).__name__}: {error}",)
+            outcomes[-1] = replace(outcomes[-1], problems=problems_of(error))
+    return outcomes
 
 
 def keep_evidence(folder: Path, site: Site) -> None:

@@ -16,8 +16,7 @@ from reports import exact_tallies
 from tables import snapshot
 
 from benchmarks.chaos import __main__ as command
-from benchmarks.chaos import contained, table, verdict
-from benchmarks.chaos import run as chaos
+from benchmarks.chaos import contained, table, verdict, watch
 from benchmarks.chaos.faults import DEEDS, put_back
 from benchmarks.chaos.fleet import YAML, Fleet
 from benchmarks.chaos.ledger import MINUTE_MS, UNKNOWN_NUMBER, Ledger, Reports
@@ -294,8 +293,8 @@ class Unhurt:
 
 
 def watched(monkeypatch, inflict):
-    monkeypatch.setattr(chaos, "inflict", inflict)
-    return chaos.Watch(Unhurt(), None, None)
+    monkeypatch.setattr(watch, "inflict", inflict)
+    return watch.Watch(Unhurt(), None, None)
 
 
 def test_injuries_come_and_go_in_the_order_of_their_times(monkeypatch):
