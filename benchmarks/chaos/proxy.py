@@ -95,11 +95,13 @@ class Proxy:
     async def _close(self) -> None:
         await self._stop_listening()
         self._flowing.set()
-        self._abort(reset=True)
-        while others := asyncio.all_tasks() - {task for task in [asyncio.current_task()] if task}:
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+        self._resets = True
+        # Not cancelled: a connection that is just being accepted would never be closed.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            self._abort(reset=True)
+            await asyncio.wait(others, timeout=0.1)
+        for _ in range(3):  # sockets are closed by callbacks of the loop
+            await asyncio.sleep(0)
 
     def _abort(self, reset: bool) -> None:
         for writer in list(self._sockets):

@@ -66,6 +66,7 @@ def run(plan: Plan) -> list[Outcome]:
 
 def _strike_all(plan: Plan, watch: Watch) -> list[Outcome]:
     outcomes: list[Outcome] = []
+    watch.until_first_pane()
     watch.until_whole(time.time())
     ends_at = time.monotonic() + 60 * plan.minutes
     for fault in plan.faults:

@@ -21,6 +21,8 @@ from deploy.local.processes import ProcessError, eventually
 
 LIMIT_SECONDS = 300.0
 """For each thing that must come about after a fault."""
+FLUSH_SECONDS = 120.0
+"""For a broker that is back to take what has waited for it."""
 FAILURES = (RuntimeError, OSError, psycopg.Error)
 """What is a fault's outcome, and not a mistake of the harness."""
 MOST_LEFT_BEHIND = 8
@@ -65,6 +67,9 @@ class Watch:
         left = f", {len(self.left_behind)} temporary files left so far" if self.left_behind else ""
         return f"exact: {books.reports:,} reports, {letters:,} refused so far, {windows:,} windows{left}"
 
+    def until_first_pane(self) -> None:
+        self._until("the first pane", lambda: [] if self.results.tallies() else ["no pane was written"])
+
     def until_whole(self, healed: float) -> None:
         """In a pause of the sender: tallies exact, table the same, due letters there, every part back.
 
@@ -72,7 +77,7 @@ class Watch:
         """
         self.sender.pause()
         try:
-            self.sender.flush(LIMIT_SECONDS)
+            self.sender.flush(FLUSH_SECONDS)
             sent, due = self.ledger.books(), self.ledger.letters_due(now_ms())
             self._until("exact tallies, letters and table", lambda: self._differences(sent, due, sent.letters))
             self._count_left_behind(healed)
@@ -82,7 +87,7 @@ class Watch:
     def until_the_last_letter(self) -> None:
         """Every letter there is to be: the minutes of all messages are over."""
         self.sender.pause()
-        self.sender.flush(LIMIT_SECONDS)
+        self.sender.flush(FLUSH_SECONDS)
         sent = self.ledger.books()
         self._until("exact tallies and all letters", lambda: self._differences(sent, sent.letters, sent.letters))
 
@@ -122,7 +127,7 @@ class Watch:
 
     def _until_caught_up(self) -> None:
         """Everything that had been sent when the fault was healed is counted, while more is being sent."""
-        self.sender.flush(LIMIT_SECONDS)
+        self.sender.flush(FLUSH_SECONDS)
         sent = self.ledger.books()
         self._until("the stream to catch up", lambda: verdict.undercounted(self.results.tallies(), sent.tallies))
 

@@ -453,8 +453,8 @@ disk.write_protect(False)
 print("done", flush=True)
 if sys.argv[2] == "stay":
     child = os.spawnlp(os.P_NOWAIT, "setsid", "setsid", "sleep", sys.argv[3])
-    print("waits", flush=True)
     try:
+        print("waits", flush=True)
         time.sleep(600)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
@@ -496,7 +496,7 @@ def test_what_a_run_has_started_ends_with_it_however_it_ends(inside, tmp_path, n
     seconds = str(random.Random(str(tmp_path)).randrange(10**6, 10**7))  # told apart from others by its argument
     process = inside(str(tmp_path / "disk"), "stay", seconds)
     assert [process.stdout.readline(), process.stdout.readline()] == ["done\n", "waits\n"]
-    assert sleepers(seconds)
+    eventually("its process", lambda: sleepers(seconds))
     process.send_signal(number)
     rest = process.communicate()[0]
     assert (rest, process.returncode) == (("", -9) if number == signal.SIGKILL else ("interrupted\n", 7))
