@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks peers soak coverage paper clean
+.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks peers soak chaos coverage paper clean
 
 setup: .venv/ready
 
@@ -63,6 +63,10 @@ peers: setup
 
 soak: setup
 	$(BIN)/python -m benchmarks.soak 3
+
+# Random faults against a stream on this machine, all counts checked after each: SEED repeats a run, MINUTES is how long.
+chaos: setup packages
+	$(BIN)/python -m benchmarks.chaos $(if $(SEED),--seed $(SEED)) --minutes $(or $(MINUTES),10)
 
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage

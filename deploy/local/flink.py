@@ -133,14 +133,12 @@ class Cluster(Service, Jobs):
 
     def workers(self) -> list[int]:
         """The process ids of the Python workers."""
-        pool = self._named("pool")
+        pool = self.named("pool")
         return [pid for pid in pool.members() if pid != pool.pid]
 
     def kill_job_manager(self) -> None:
         """kill -9 of the JobManager. Without `high_availability` its jobs are lost with it."""
-        process = self._named("jobmanager")
-        self.processes.remove(process)
-        process.kill()
+        self._kill("jobmanager")
 
     def start_job_manager(self) -> None:
         """Returns when the JobManager answers, and has heard of every TaskManager."""
@@ -160,6 +158,18 @@ class Cluster(Service, Jobs):
         process = self._run_task_manager()
         self._wait_for_task_manager(process)
         return process
+
+    def kill_pool(self) -> None:
+        """kill -9 of the worker pool and of all Python workers."""
+        self._kill("pool")
+
+    def start_pool(self) -> None:
+        """Returns when workers can be asked for."""
+        self._run_pool().wait(lambda: listening(self.pool))
+
+    def named(self, name: str) -> Process:
+        """A part by the name of its log: `jobmanager`, `pool`, `jobserver`, `zookeeper`."""
+        return next(process for process in self.processes if process.name == name)
 
     def stop(self) -> None:
         super().stop()
@@ -183,8 +193,10 @@ class Cluster(Service, Jobs):
         server.wait(lambda: listening(self.job_endpoint))
         pool.wait(lambda: listening(self.pool))
 
-    def _named(self, name: str) -> Process:
-        return next(process for process in self.processes if process.name == name)
+    def _kill(self, name: str) -> None:
+        process = self.named(name)
+        self.processes.remove(process)
+        process.kill()
 
     def _run_job_manager(self) -> Process:
         metrics = ["-D", f"{METRICS_PORT}={self.ports.metrics}"]

@@ -59,15 +59,18 @@ class Postgres(Service):
 
     def kill(self) -> None:
         """kill -9, of the server and of those that serve its clients. start() brings it back on the same port."""
+        serving = self.serving()
         while self.processes:
-            process = self.processes.pop()
-            serving = _children(process.pid)  # each in a process group of its own
-            process.kill()
-            for pid in serving:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            for pid in serving:
-                _ended(pid)
+            self.processes.pop().kill()
+        for pid in serving:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in serving:
+            _ended(pid)
+
+    def serving(self) -> list[int]:
+        """The server's children, each in a process group of its own."""
+        return [pid for process in self.processes for pid in _children(process.pid)]
 
     def freeze(self) -> None:
         """SIGSTOP, of the server and of those that serve its clients; thaw() lets them go on."""

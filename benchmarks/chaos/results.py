@@ -1,0 +1,109 @@
+"""What the stream has written so far, read as it comes: each file once, and again if it was replaced."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.chaos.ledger import UNKNOWN_NUMBER, Tallies
+from benchmarks.chaos.verdict import overcounted
+from pipelines.console import UsageError
+from pipelines.results import read_records
+from schemas.records import DeadLetter, Histogram, Key, Snapshot
+
+CLOCK_SECONDS = 1.0
+"""A kernel's file times may lag behind the clock a little."""
+
+
+class Results:
+    """The best histogram and snapshot of each window, and the refused reports by reason."""
+
+    def __init__(self, output: Path, sent: Callable[[], Tallies]) -> None:
+        self._output, self._sent = output, sent
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._histograms: dict[Key, Histogram] = {}
+        self._snapshots: dict[Key, Snapshot] = {}
+        self._letters: dict[str, Counter[str]] = {}
+        self.problems: list[str] = []
+        """Panes that hold more than was sent, and files that cannot be read: neither may ever be."""
+
+    def refresh(self) -> None:
+        """Reads what is new. While the directory is away, nothing is."""
+        histograms: list[Histogram] = []
+        for path, stamp in list(_files(self._output)):
+            if self._seen.get(path) == stamp:
+                continue
+            try:
+                self._read(path, histograms)
+            except FileNotFoundError:
+                continue
+            except UsageError as error:
+                self.problems.append(str(error))
+            self._seen[path] = stamp
+        sent = self._sent()  # after the reading: all that was read had been sent by now
+        for pane in histograms:
+            self.problems += overcounted(_tallies([pane]), sent)
+
+    def tallies(self) -> Tallies:
+        return _tallies(list(self._histograms.values()))
+
+    def letters(self) -> Counter[str]:
+        return sum(self._letters.values(), Counter())
+
+    def snapshots(self) -> list[Snapshot]:
+        return list(self._snapshots.values())
+
+    def hidden_since_before(self, when: float) -> list[str]:
+        """Hidden files that were last written to before a moment of the clock: nobody will rename these any more."""
+        hidden = (path for path in self._output.rglob(".*") if path.is_file())
+        return [str(path) for path in hidden if path.stat().st_mtime < when - CLOCK_SECONDS]
+
+    def _read(self, path: str, histograms: list[Histogram]) -> None:
+        kind, records = Path(path).relative_to(self._output).parts[0], read_records(path)
+        if kind == "dead_letters":
+            self._letters[path] = _refused([DeadLetter.from_avro(record) for record in records])
+        elif kind == "histograms":
+            for histogram in map(Histogram.from_avro, records):
+                histograms.append(histogram)
+                if histogram.key not in self._histograms or histogram.rank > self._histograms[histogram.key].rank:
+                    self._histograms[histogram.key] = histogram
+        elif kind == "snapshots":
+            for snapshot in map(Snapshot.from_avro, records):
+                if snapshot.key not in self._snapshots or snapshot.rank > self._snapshots[snapshot.key].rank:
+                    self._snapshots[snapshot.key] = snapshot
+
+
+def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Paths of results below a folder, with what changes when one is replaced: when it was written, and its inode."""
+    for directory, _, names in os.walk(folder):
+        for name in names:
+            if not name.startswith("."):
+                path = os.path.join(directory, name)
+                try:
+                    found = os.stat(path)
+                except FileNotFoundError:
+                    continue
+                yield path, (found.st_mtime_ns, found.st_ino)
+
+
+def _tallies(histograms: list[Histogram]) -> Tallies:
+    return {
+        (part.key.collection, part.key.group, part.key.window_start, revision): counts
+        for part in histograms
+        for revision, (_, counts) in part.tallies.items()
+    }
+
+
+def _refused(letters: list[DeadLetter]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for letter in letters:
+        reason, reports = (UNKNOWN_NUMBER, 1) if letter.reports is None else (letter.reason, letter.reports)
+        counted[reason] += reports
+    return counted
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
