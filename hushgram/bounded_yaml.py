@@ -16,7 +16,7 @@ import yaml
 from hushgram.checks import CollectionError, shown
 
 MOST_NODES = 1 << 20
-"""Keys, values and collections of them in a text, each alias and merge key counted as all that it stands for."""
+"""Limit of keys, values and lists in a text, with each alias and merge key counted as all that it stands for."""
 MOST_DEPTH = 32
 LONGEST_SCALAR = 1000
 MERGE_TAG = "tag:yaml.org,2002:merge"
@@ -101,5 +101,5 @@ def _check_expansion(root: yaml.Node) -> None:
 
     if size_of(root) > MOST_NODES:
         raise CollectionError(
-            f"aliases (*) and merge keys (<<) make more than {MOST_NODES:,} entries of it, allowed: at most so many"
+            f"expands to more than {MOST_NODES:,} entries; use fewer aliases (*) and merge keys (<<) of long parts"
         )

@@ -21,7 +21,7 @@ from hushgram.validation import MECHANISM_OPTIONS, METHOD_OPTIONS
 EPSILONS = (*(tenth / 10 for tenth in range(1, 31)), 0.25, 0.75, 1.25, 3.5, *map(float, range(4, 11)))
 BUCKETS = (10, 16, 20, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1000, 1024, 2000, 2048, 4096)
 UNIT_FACTORS = (60, 100, 1000, 3600)
-"""Units that are taken for one another are so far apart: seconds and minutes, metres and centimetres, milliseconds."""
+"""Factors between units that are taken for one another, such as seconds, minutes, hours and milliseconds."""
 
 
 def explain_unknown(collection: Collection, revision: str, others: Iterable[Collection] = ()) -> str:

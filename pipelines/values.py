@@ -40,9 +40,9 @@ IN_UNITS: dict[str, Callable[..., Draw]] = {
 }
 ENDINGS = (".csv", ".json", ".npz", ".parquet", ".tsv", ".txt")
 MOST_COLUMNS = 20
-"""So many columns of a file are listed at most, where the wanted one is not among them."""
+"""Limit of the columns that a message lists."""
 MOST_OF_AN_ERROR = 400
-"""Characters of an error of another library that a line repeats at most."""
+"""Limit of the characters that a message repeats of an error of another library."""
 EXAMPLES = (
     *("uniform", "beta(5,2)", "bimodal", "lognormal", "normal(40,10)", "lognormal(3,1)", "gamma(4,9)"),
     *("data.csv:column", "counts.json", "results"),

@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return execute(options, seed)
     except (ToolMissingError, InstallError, ProcessError, LostError, SenderError, TimeoutError, ValueError) as error:
-        say(f"chaos: {error}\nlogs are in {options.dir / str(seed)}")
+        say(f"chaos: {error}\nlogs are in {options.dir.absolute() / str(seed)}")
         return 1
     except KeyboardInterrupt:
         say("stopped")
@@ -78,13 +78,13 @@ def execute(options: argparse.Namespace, seed: int) -> int:
     say(f"seed {seed}; the same again: {command}")
     if not options.contained:
         say("this machine permits no mounts of our own: faults of disks are left out")
-    folder = options.dir / str(seed)
+    folder = options.dir.absolute() / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
     outcomes = run(
         Plan(seed, faults(seed, options.only, options.contained), options.minutes, folder, options.contained, say=say)
     )
     lost = [outcome for outcome in outcomes if outcome.problems]
-    found = f"{len(outcomes) - len(lost)} faults without a loss" + (f", {len(lost)} with one" if lost else "")
+    found = f"{len(outcomes) - len(lost)} of {len(outcomes)} faults without a loss"
     table = markdown(outcomes, command, found)
     say(table)
     (options.dir / "table.md").write_text(table)

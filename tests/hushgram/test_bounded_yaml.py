@@ -22,8 +22,8 @@ MERGES = "collections:\n" + "".join(
 )
 ALIASES = "collections:\n" + "".join(f"  {line}\n" for line in chain("[1, 1]", lambda names: f"[{', '.join(names)}]"))
 HOSTILE = {
-    "merge keys": (MERGES, "make more than 1,048,576 entries"),
-    "aliases": (ALIASES, "make more than 1,048,576 entries"),
+    "merge keys": (MERGES, "expands to more than 1,048,576 entries"),
+    "aliases": (ALIASES, "expands to more than 1,048,576 entries"),
     "aliases as keys": ("collections: {? &a [1] : 1, ? [*a, *a] : 2}", "not valid YAML"),
     "a merge of itself": ("collections: &a {<<: *a}", "an anchor that contains itself"),
     "a list of itself": ("collections: &a [*a]", "an anchor that contains itself"),
