@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hushgram import CollectionError, Windows
@@ -46,6 +46,7 @@ def lengths(zone, first, count):
     return (np.diff(local_days(zone).begins(np.arange(number, number + count + 1))) / HOUR).tolist()
 
 
+@settings(deadline=None)  # a zone is read when it is first asked for
 @given(zones, days)
 @example("America/St_Johns", (date(1988, 10, 30) - EPOCH.date()).days)  # clocks go back one minute past midnight
 @example("America/Juneau", (date(1867, 10, 18) - EPOCH.date()).days)  # a day is lived twice
@@ -64,6 +65,7 @@ def test_days_divide_time_and_agree_with_the_standard_library(zone, day):
             assert found.numbers(inside).tolist() == [number] * 3
 
 
+@settings(deadline=None)  # a zone is read when it is first asked for
 @given(zones, st.integers(2_000, 2_199), st.integers(0, 365))
 def test_a_day_begins_at_midnight_wherever_there_is_one(zone, year, day):
     """By another way than ours: the standard library's from local time to UTC."""
@@ -107,6 +109,7 @@ def test_times_beyond_the_table_keep_an_offset():
     assert (found.begins(numbers + 1) - found.begins(numbers)).tolist() == [DAY_MS, DAY_MS]
 
 
+@settings(deadline=None)  # a zone is read when it is first asked for
 @given(zones, st.integers(-(10**13), 7 * 10**12), st.integers(1, 10), st.integers(0, 9), st.sampled_from(WEEKDAYS))
 @example("Pacific/Apia", 1_325_239_200_000, 7, 1, "monday")
 def test_windows_of_days_hold_every_time_as_often_as_they_overlap(zone, time, size, every, week_start):
@@ -128,6 +131,7 @@ def test_windows_of_days_hold_every_time_as_often_as_they_overlap(zone, time, si
     assert not ((start < edges) & (edges < end)).any()
 
 
+@settings(deadline=None)  # a zone is read when it is first asked for
 @given(zones | st.none(), st.integers(-(10**13), 7 * 10**12), st.integers(1, 3), st.sampled_from(WEEKDAYS))
 def test_weeks_begin_on_their_day_and_follow_one_another(zone, time, weeks, week_start):
     length = weeks * 7 * DAY_MS
@@ -225,10 +229,10 @@ def test_settings_that_differ_have_names_that_differ():
         {}, {"week_start": "sunday"}, {"time_zone": "UTC"}, {"time_zone": "Europe/Berlin"},
         {"time_zone": "Europe/Berlin", "week_start": "sunday"},
     ]  # fmt: skip
-    settings = [Windows.parse({"size": "1w", **one}) for one in given_windows]
-    assert len({str(setting) for setting in settings}) == len(set(settings)) == len(settings)
-    assert str(settings[0]) == "windows of 1w every 1w, delay 2m, age 1d, early 1m"
-    assert str(settings[-1]) == f"{settings[0]}, days of Europe/Berlin, weeks from sunday"
+    named = [Windows.parse({"size": "1w", **one}) for one in given_windows]
+    assert len({str(setting) for setting in named}) == len(set(named)) == len(named)
+    assert str(named[0]) == "windows of 1w every 1w, delay 2m, age 1d, early 1m"
+    assert str(named[-1]) == f"{named[0]}, days of Europe/Berlin, weeks from sunday"
     # And so only where windows differ: a zone by which hours are shown leaves them, and their state, where they are.
     hours = Windows.parse({"size": "1h", "time_zone": "Europe/Berlin", "week_start": "sunday"})
     assert str(hours) == str(Windows())

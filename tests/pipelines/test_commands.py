@@ -49,6 +49,24 @@ def test_simulated_reports_are_found_again(collections, tmp_path, packed, ids):
     assert np.mean(held) > 0.8  # at 95 %, 13 or more of 16 hold but for once in 1000; the seed is fixed
 
 
+def test_the_truth_of_simulated_days_is_that_of_the_zone(tmp_path):
+    """And no batch of reports holds those of two days."""
+    zone = "time_zone: Europe/Berlin"
+    windows = f"{{size: 1d, max_age: 30d, {zone}}}"
+    yaml = f"collections: {{c: {{domain: {{low: 0, high: 9}}, buckets: 16, epsilon: 4, windows: {windows}}}}}"
+    (tmp_path / "c.yaml").write_text(yaml)
+    arguments = ["--collections", str(tmp_path / "c.yaml"), "--start", "2026-03-28", "--hours", "72", "--packed"]
+    assert command.main(["simulate", *arguments, "--reports", "3000", "--output", str(tmp_path / "r")]) == 0
+    truth = [json.loads(line) for line in (tmp_path / "r" / "truth.jsonl").read_text().splitlines()]
+    days = {(t["window_start"], t["window_end"]): t["reports"] for t in truth}
+    assert [(end - start) // 3_600_000 for start, end in days] == [24, 23, 24, 24]
+    assert sum(days.values()) == 3000
+    run = ["aggregate", *arguments[:2], "--input", str(tmp_path / "r" / "*.avro"), "--output", str(tmp_path / "o")]
+    assert command.main([*run, "--as-of", "2026-04-01"]) == 0
+    found = read_results(str(tmp_path / "o"), "snapshots", Snapshot.from_avro)
+    assert {(s.key.window_start, s.key.window_end): s.reports for s in found} == days
+
+
 def test_the_same_seed_makes_the_same_reports(collections, tmp_path):
     contents = []
     for name in ("a", "b"):
