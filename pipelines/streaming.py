@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import logging
-import signal
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines import sinks
+from pipelines import signals, sinks
 from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
 from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
 from pipelines.names import NamedIds
@@ -149,32 +144,19 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
     pipeline = beam.Pipeline(options=options)
     pipeline.component_id_map = NamedIds()
     build(pipeline, job)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    if engine.outlives_command:
+        signals.say_when_stopped(f"stopped while submitting; {engine.name} knows whether the job runs")
     result = pipeline.run()
     if only_translated(options):
         say("the job is translated, and was not started")
         return 0
+    if engine.outlives_command:
+        signals.say_when_stopped(f"the job goes on; {engine.name} is where it is stopped")
     places = ", ".join([job.output, *(sink.name for sink in job.sinks)])
     say(f"reading {job.source_name}, on {engine.name}; results go to {places}")
     try:
         state = result.wait_until_finish()
-    except KeyboardInterrupt:
-        if engine.outlives_command:
-            say(f"the job goes on; {engine.name} is where it is stopped")
-        else:
-            _cancel(result)
-            say("stopped")
-        return 0
     except RuntimeError as error:
         raise UsageError(f"the job ended: {error}") from None
     say(f"the job ended: {state}")
     return 0
-
-
-def _cancel(result: Any) -> None:
-    """Ends the job, in silence: an engine that had the signal too is gone, and Beam's threads complain of it."""
-    logging.disable(logging.CRITICAL)
-    threading.excepthook = lambda _: None
-    with suppress(grpc.RpcError):
-        result.cancel()

@@ -27,6 +27,7 @@ from apache_beam.typehints import Tuple
 
 from schemas.definitions import Definition
 from schemas.records import DeadLetter, Histogram, Snapshot
+from transforms.gate import WRITES
 
 Record = Snapshot | Histogram | DeadLetter
 
@@ -137,9 +138,10 @@ def write_atomically(path: str, data: bytes) -> None:
             if not FileSystems.exists(directory):
                 raise
     temporary = FileSystems.join(directory, f".{name}.{secrets.token_hex(8)}")
-    with FileSystems.create(temporary, mime_type="application/octet-stream") as file:
-        file.write(data)
-    FileSystems.rename([temporary], [path])
+    with WRITES.passing(temporary):
+        with FileSystems.create(temporary, mime_type="application/octet-stream") as file:
+            file.write(data)
+        FileSystems.rename([temporary], [path])
 
 
 @dataclass
