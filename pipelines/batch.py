@@ -17,7 +17,8 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 
 from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, parse_time, say
-from pipelines.engines import only_translated, quieten
+from pipelines.engines import check_runner, only_translated, pipeline_with, quieten
+from pipelines.options import parse, plain_flags
 from pipelines.progress import Progress
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
 from transforms.aggregate import AggregateReports
@@ -100,10 +101,14 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Runs with the command line's options; those it does not know are Beam's."""
-    parser = argparse.ArgumentParser(prog="hushgram aggregate", description=__doc__, epilog=f"example: {EXAMPLE}")
+    """Runs with the command line's options; those it does not know are Beam's, which must know them."""
+    parser = argparse.ArgumentParser(
+        prog="hushgram aggregate", description=__doc__, epilog=f"example: {EXAMPLE}", allow_abbrev=False
+    )
     add_arguments(parser)
-    options, for_beam = parser.parse_known_args(argv)
+    options, given = parse(parser, argv, runner="FnApiRunner")
+    check_runner(given)
+    for_beam = plain_flags(given)
     return execute(job_of(options, for_beam), for_beam)
 
 
@@ -113,7 +118,7 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
     if not any(option.startswith("--runner") for option in for_beam):
         for_beam = [*for_beam, "--runner=FnApiRunner"]
     options = PipelineOptions(list(for_beam), save_main_session=False)
-    pipeline = beam.Pipeline(options=options)
+    pipeline = pipeline_with(options)
     build(pipeline, job)
     if only_translated(options):
         pipeline.run()

@@ -13,8 +13,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import signals, sinks
 from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
-from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
+from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, pipeline_with, quieten
 from pipelines.names import NamedIds
+from pipelines.options import parse
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
 from transforms.plan import Plan
@@ -129,10 +130,12 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Runs with the command line's options; those it does not know are Beam's."""
-    parser = argparse.ArgumentParser(prog="hushgram stream", description=__doc__, epilog=f"example: {EXAMPLE}")
+    """Runs with the command line's options; those it does not know are Beam's, which must know them."""
+    parser = argparse.ArgumentParser(
+        prog="hushgram stream", description=__doc__, epilog=f"example: {EXAMPLE}", allow_abbrev=False
+    )
     add_arguments(parser)
-    options, given = parser.parse_known_args(argv)
+    options, given = parse(parser, argv, runner="PrismRunner")
     engine, for_beam = for_stream(given)
     return execute(job_of(options, engine), engine, for_beam)
 
@@ -141,7 +144,7 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
     """Until the job ends. A signal ends it too, where this command is all that keeps it; a cluster keeps its own."""
     quieten()
     options = PipelineOptions(list(for_beam), save_main_session=False)
-    pipeline = beam.Pipeline(options=options)
+    pipeline = pipeline_with(options)
     pipeline.component_id_map = NamedIds()
     build(pipeline, job)
     if engine.outlives_command:
