@@ -17,7 +17,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 
 from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, parse_time, say
-from pipelines.engines import check_runner, only_translated, pipeline_with, quieten
+from pipelines.engines import check_runner, engine_of, only_translated, pipeline_with, quieten
 from pipelines.options import parse, plain_flags
 from pipelines.progress import Progress
 from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
@@ -124,8 +124,11 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
         pipeline.run()
         say("the job is translated, and was not started")
         return 0
+    engine = engine_of(for_beam)
     with Progress():
+        engine.submitting()
         result = pipeline.run()
+        engine.submitted()
         result.wait_until_finish()
     counters = counted(result)
     summarise(counters, time.monotonic() - started)

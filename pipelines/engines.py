@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions, TestOptions
 
+from pipelines import signals
 from pipelines.console import UsageError
 from pipelines.options import by_name, plain_flags, short_name, suggestion
 
@@ -26,6 +27,15 @@ class Engine:
     """Options by name, with the reason."""
     outlives_command: bool = False
     """Whether a job goes on when the command that submitted it ends."""
+
+    def submitting(self) -> None:
+        """From now on the job may have reached the engine when a signal ends the command, which then says so."""
+        if self.outlives_command:
+            signals.say_when_stopped(f"stopped while submitting; {self.name} knows whether the job runs")
+
+    def submitted(self) -> None:
+        if self.outlives_command:
+            signals.say_when_stopped(f"the job goes on; {self.name} is where it is stopped")
 
 
 PRISM = Engine("Prism", partitions_together=True, defaults={"prism_log_level": "warn"})
@@ -45,7 +55,13 @@ ENGINES = {
     "portablerunner": FLINK,  # a job server in front of a cluster
     "dataflowrunner": DATAFLOW,
 }
+IN_PROCESS = Engine("the in-process runner")
 KNOWN = "PrismRunner for one machine, FlinkRunner or PortableRunner for a Flink cluster, DataflowRunner"
+
+
+def engine_of(given: Sequence[str]) -> Engine:
+    """The engine of a batch job that Beam's options name; any other than a cluster ends with the command."""
+    return ENGINES.get(short_name(by_name(given).get("runner") or ""), IN_PROCESS)
 
 
 def for_stream(given: Sequence[str]) -> tuple[Engine, list[str]]:

@@ -29,14 +29,14 @@ TRACKER = b"multiprocessing.resource_tracker"
 """It removes what dead processes shared, and ends by itself when it has."""
 
 _handled: set[signal.Signals] = set()
-_ending = threading.Event()
-_lock = threading.Lock()
+_outcome = threading.Lock()
+"""Held by what ends the process: a signal, or the command itself; whichever comes first."""
 _last_line = "stopped"
 _folder: str | None = None
 
 
 def handle() -> None:
-    """From now on a signal ends the process by `end`; called once, before any thread and anything slow is started.
+    """From now on a signal ends the process; called once, before any thread and anything slow is started.
 
     Signals that the parent had ignored, as nohup does, stay ignored.
     """
@@ -47,7 +47,7 @@ def handle() -> None:
         waiting.start()
         for number in _handled:  # a library may unblock them in its thread: what arrives there is handed on
             signal.signal(number, lambda number, _: signal.pthread_kill(waiting.ident or 0, number))
-    with _lock:  # a signal waits for it, and finds the folder to remove
+    with _outcome:  # a signal waits for it, and finds the folder to remove
         _use_own_temporary_folder()
     _watch_children()
 
@@ -74,12 +74,9 @@ def let_terminate() -> None:
 
 
 def finish() -> None:
-    """Before the process ends by itself: ends what it started. Does not return once a signal has come."""
-    with _lock:
-        if not _ending.is_set():
-            end_children()
-            return
-    threading.Event().wait()
+    """Before the process ends by itself: ends what it started. Does not return if a signal came first."""
+    _outcome.acquire()  # kept: a signal that comes later changes nothing
+    end_children()
 
 
 def end_children() -> None:
@@ -175,17 +172,22 @@ def _watch_children() -> None:
 
 
 def _end(number: int) -> NoReturn:
-    with _lock:
-        _ending.set()
+    try:
+        if _outcome.acquire(timeout=CLEAN_UP_SECONDS):  # else the process was about to end by itself, and did not
+            _stop()
+    finally:
+        os._exit(exit_code(number))
+
+
+def _stop() -> None:
+    error_output = _silence()
     sys.setswitchinterval(1e-5)  # threads that compute would keep this one waiting at each system call
     clean = threading.Thread(target=_clean_up, daemon=True)
-    error_output = _silence()
     clean.start()
     clean.join(CLEAN_UP_SECONDS)
     if select.select([], [error_output], [], LINE_SECONDS)[1]:
         start_of_line = "\r\x1b[K" if os.isatty(error_output) else ""
         os.write(error_output, f"{start_of_line}hushgram: {_last_line}\n".encode())
-    os._exit(exit_code(number))
 
 
 def _silence() -> int:

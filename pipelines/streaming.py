@@ -11,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines import signals, sinks
+from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, offsets_in, say
 from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, pipeline_with, quieten
 from pipelines.names import NamedIds
@@ -147,14 +147,12 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
     pipeline = pipeline_with(options)
     pipeline.component_id_map = NamedIds()
     build(pipeline, job)
-    if engine.outlives_command:
-        signals.say_when_stopped(f"stopped while submitting; {engine.name} knows whether the job runs")
+    engine.submitting()
     result = pipeline.run()
     if only_translated(options):
         say("the job is translated, and was not started")
         return 0
-    if engine.outlives_command:
-        signals.say_when_stopped(f"the job goes on; {engine.name} is where it is stopped")
+    engine.submitted()
     places = ", ".join([job.output, *(sink.name for sink in job.sinks)])
     say(f"reading {job.source_name}, on {engine.name}; results go to {places}")
     try:

@@ -53,6 +53,13 @@ for work in (start_children, write_results, leave_temporary_files, complain):
     threading.Thread(target=work, daemon=True).start()
 compute()
 """
+WAITING = """
+import time
+from pipelines import signals
+signals.handle()
+print("ready", flush=True)
+time.sleep(600)
+"""
 
 
 def test_a_busy_program_ends_at_once_and_whole(tmp_path):
@@ -76,14 +83,21 @@ def test_a_busy_program_ends_at_once_and_whole(tmp_path):
 
 def test_a_signal_that_the_parent_ignores_stays_ignored(tmp_path):
     """As under nohup."""
-    code = "from pipelines import signals; signals.handle(); print('ready', flush=True); input()"
-    program = Program(
-        [sys.executable, "-c", f"import time; {code.replace('input()', 'time.sleep(600)')}"], tmp_path, [signal.SIGHUP]
-    )
+    program = Program([sys.executable, "-c", WAITING], tmp_path, ignored=[signal.SIGHUP])
     assert program.process.stdout.readline() == "ready\n"
     program.send(signal.SIGHUP, to_group=True)
     program.send(signal.SIGTERM, to_group=True)
     assert program.end()[::2] == (143, "hushgram: stopped\n")
+
+
+def test_a_signal_ends_a_program_whose_reader_has_left(tmp_path):
+    program = Program([sys.executable, "-c", WAITING], tmp_path)
+    assert program.process.stdout.readline() == "ready\n"
+    program.process.stdout.close()
+    program.process.stderr.close()
+    program.send(signal.SIGINT, to_group=False)
+    assert program.process.wait(60) == 130
+    program.check_nothing_is_left()
 
 
 def test_children_are_found_by_both_ways():
