@@ -17,8 +17,9 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 
 from pipelines import sinks
 from pipelines.console import UsageError, check_generation, collections_in, complain, parse_share, parse_time, say
-from pipelines.engines import only_translated, quieten
+from pipelines.engines import check_runner, engine_of, only_translated, pipeline_with, quieten
 from pipelines.inputs import matching_files
+from pipelines.options import parse, plain_flags
 from pipelines.outputs import RESULTS, check_directory, disk_errors_in_one_line
 from pipelines.progress import Progress
 from pipelines.results import result_files
@@ -150,10 +151,14 @@ def build(pipeline: beam.Pipeline, job: Job, attempt: Attempt, fail_if_refused: 
 
 
 def run(argv: Sequence[str]) -> int:
-    """Runs with the command line's options; those it does not know are Beam's."""
-    parser = argparse.ArgumentParser(prog="hushgram aggregate", description=__doc__, epilog=f"example: {EXAMPLE}")
+    """Runs with the command line's options; those it does not know are Beam's, which must know them."""
+    parser = argparse.ArgumentParser(
+        prog="hushgram aggregate", description=__doc__, epilog=f"example: {EXAMPLE}", allow_abbrev=False
+    )
     add_arguments(parser)
-    options, for_beam = parser.parse_known_args(argv)
+    options, given = parse(parser, argv, runner="FnApiRunner")
+    check_runner(given)
+    for_beam = plain_flags(given)
     return execute(job_of(options, for_beam), for_beam)
 
 
@@ -166,13 +171,16 @@ def execute(job: Job, for_beam: Sequence[str]) -> int:
     options = PipelineOptions(list(for_beam), save_main_session=False)
     if only_translated(options):
         return _translate(job, options)
+    engine = engine_of(for_beam)
     for _ in range(ATTEMPTS):
         with disk_errors_in_one_line():
             attempt = plan_run(job)
-            pipeline = beam.Pipeline(options=options)
+            pipeline = pipeline_with(options)
             build(pipeline, job, attempt)
             with Progress():
+                engine.submitting()
                 result = pipeline.run()
+                engine.submitted()
                 result.wait_until_finish()
             refusal = outcome(attempt)
         if refusal is None or not refusal.passing:
@@ -197,7 +205,7 @@ def _translate(job: Job, options: PipelineOptions) -> int:
         attempt = plan_attempt(job.output, job.run, input_files(job.inputs), [], job.generation)
     else:
         attempt = plan_run(job)
-    pipeline = beam.Pipeline(options=options)
+    pipeline = pipeline_with(options)
     build(pipeline, job, attempt, fail_if_refused=True)
     pipeline.run()
     say("the job is translated, and was not started")

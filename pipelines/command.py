@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from contextlib import suppress
 
-from hushgram import checks
-from pipelines.console import UsageError, complain, say
+from pipelines import signals
+from pipelines.console import OutputError, UsageError, complain, say
 
 COMMANDS = {
     "plan": "tell what error to expect, and how many reports it takes, before the first device reports",
@@ -30,12 +31,33 @@ def usage() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Runs a command. Without arguments this is the program: it takes those of the process, and answers to signals."""
+    if argv is not None:
+        return _run(list(argv))
+    signals.handle()
+    try:
+        return _printed(_run(sys.argv[1:]))
+    except SystemExit as ended:  # argparse has printed help, or what is wrong
+        return _printed(ended.code if isinstance(ended.code, int) else 1)
+    finally:
+        signals.finish()
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        return _answer(arguments)
+    except OutputError as error:
+        return _unprinted(error)
+
+
+def _answer(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         say(usage())
         return 0 if arguments else 2
     name = arguments[0]
     if name not in COMMANDS:
+        from hushgram import checks  # only here: the command answers to signals before anything slow is loaded
+
         complain(f"no command {name!r}, allowed: {', '.join(COMMANDS)}{checks.hint(name, COMMANDS)}")
         return 2
     try:
@@ -44,17 +66,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         complain(str(error))
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # where this is not the program
         complain("stopped")
         return 130
 
 
 def _command(name: str) -> Callable[[Sequence[str]], int]:
     """Beam warns, as it is imported, of parts that were never asked for; afterwards it may say what it likes."""
+    import logging
+    from importlib import import_module
+
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     run: Callable[[Sequence[str]], int] = import_module(f"pipelines.{MODULES.get(name, name)}").run
     logging.getLogger().setLevel(logging.WARNING)
     return run
+
+
+def _printed(code: int) -> int:
+    """The exit code, once all that was printed has left; what cannot leave is dropped."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # closed when the process started
+                stream.flush()
+        except OSError as error:
+            code = _unprinted(OutputError(error))
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return code
+
+
+def _unprinted(error: OutputError) -> int:
+    """The exit code. A reader that left early, as `head` does, wants to hear no more; a full disk is worth a line."""
+    if error.closed:
+        return signals.exit_code(signal.SIGPIPE)
+    with suppress(OutputError):
+        complain(str(error))
+    return 1
 
 
 if __name__ == "__main__":

@@ -6,26 +6,46 @@ import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TextIO
 
-from hushgram import Collection, CollectionError, checks
-from hushgram.loading import parse_collections
-from transforms.texts import read_text
+if TYPE_CHECKING:
+    from hushgram import Collection
 
 
 class UsageError(Exception):
     """A command that cannot be carried out as it was given: one line, exit code 2."""
 
 
+class OutputError(Exception):
+    """A line that could not be printed; `closed` if its reader has left, as `head` does."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot print: {error.strerror or error}")
+        self.closed = isinstance(error, BrokenPipeError)
+
+
 def say(line: str) -> None:
-    print(line, flush=True)
+    _print(line, sys.stdout)
 
 
 def complain(line: str) -> None:
-    print(f"hushgram: {line}", file=sys.stderr, flush=True)
+    _print(f"hushgram: {line}", sys.stderr)
+
+
+def _print(line: str, stream: TextIO) -> None:
+    try:
+        print(line, file=stream, flush=True)
+    except OSError as error:
+        raise OutputError(error) from None
 
 
 def collections_in(path: str) -> dict[str, Collection]:
     """The collections of a file, on any file system that Beam knows, or the line that says what is wrong with it."""
+    # Only here, as below: the command answers to signals before anything slow is loaded.
+    from hushgram import CollectionError
+    from hushgram.loading import parse_collections
+    from transforms.texts import read_text
+
     try:
         return parse_collections(read_text(path))
     except (CollectionError, OSError) as error:
@@ -37,6 +57,8 @@ def pick_collection(collections: Mapping[str, Collection], name: str) -> Collect
     """The collection that `--collection` names."""
     if name not in collections:
         names = ", ".join(collections)
+        from hushgram import checks
+
         raise UsageError(f"--collection: got {name!r}, allowed: {names}{checks.hint(name, collections)}")
     return collections[name]
 

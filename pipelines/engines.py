@@ -6,9 +6,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, TestOptions
+import apache_beam as beam
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions, TestOptions
 
+from pipelines import signals
 from pipelines.console import UsageError
+from pipelines.options import by_name, plain_flags, short_name, suggestion
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,15 @@ class Engine:
     """Options by name, with the reason."""
     outlives_command: bool = False
     """Whether a job goes on when the command that submitted it ends."""
+
+    def submitting(self) -> None:
+        """From now on the job may have reached the engine when a signal ends the command, which then says so."""
+        if self.outlives_command:
+            signals.say_when_stopped(f"stopped while submitting; {self.name} knows whether the job runs")
+
+    def submitted(self) -> None:
+        if self.outlives_command:
+            signals.say_when_stopped(f"the job goes on; {self.name} is where it is stopped")
 
 
 PRISM = Engine("Prism", partitions_together=True, defaults={"prism_log_level": "warn"})
@@ -43,7 +55,13 @@ ENGINES = {
     "portablerunner": FLINK,  # a job server in front of a cluster
     "dataflowrunner": DATAFLOW,
 }
+IN_PROCESS = Engine("the in-process runner")
 KNOWN = "PrismRunner for one machine, FlinkRunner or PortableRunner for a Flink cluster, DataflowRunner"
+
+
+def engine_of(given: Sequence[str]) -> Engine:
+    """The engine of a batch job that Beam's options name; any other than a cluster ends with the command."""
+    return ENGINES.get(short_name(by_name(given).get("runner") or ""), IN_PROCESS)
 
 
 def for_stream(given: Sequence[str]) -> tuple[Engine, list[str]]:
@@ -53,9 +71,9 @@ def for_stream(given: Sequence[str]) -> tuple[Engine, list[str]]:
     >>> engine.name, options
     ('Prism', ['--runner=PrismRunner', '--prism_log_level=warn', '--streaming'])
     """
-    options = _by_name(given)
+    options = by_name(given)
     runner = options.get("runner") or "PrismRunner"
-    engine = ENGINES.get(runner.rpartition(".")[2].lower())
+    engine = ENGINES.get(short_name(runner))
     if engine is None:
         raise UsageError(f"--runner: got {runner!r}, which cannot run a stream without end; allowed: {KNOWN}")
     for name, reason in engine.refused.items():
@@ -71,7 +89,18 @@ def for_stream(given: Sequence[str]) -> tuple[Engine, list[str]]:
         )
     wanted = {"runner": "PrismRunner", **engine.settled, **engine.defaults}
     added = [_written(name, value) for name, value in wanted.items() if name not in options]
-    return engine, [*given, *added, *([] if "streaming" in options else ["--streaming"])]
+    return engine, [*plain_flags(given), *added, *([] if "streaming" in options else ["--streaming"])]
+
+
+def check_runner(given: Sequence[str]) -> None:
+    """Of a batch job: one that Beam knows, or a class, by its name with dots, which Beam imports."""
+    runner = by_name(given).get("runner") or "FnApiRunner"
+    known = {name.lower(): name for name in StandardOptions.KNOWN_RUNNER_NAMES}
+    if "." not in runner and not {runner.lower(), f"{runner.lower()}runner"} & set(known):
+        raise UsageError(
+            f"--runner: got {runner!r}, allowed: {', '.join(sorted(known.values()))}"
+            + suggestion(runner.lower(), known)
+        )
 
 
 def only_translated(options: PipelineOptions) -> bool:
@@ -79,21 +108,18 @@ def only_translated(options: PipelineOptions) -> bool:
     return bool(options.view_as(TestOptions).dry_run or options.view_as(GoogleCloudOptions).template_location)
 
 
+def pipeline_with(options: PipelineOptions) -> beam.Pipeline:
+    """A pipeline for the runner that the options name, or the line that says what is wrong with them."""
+    try:
+        return beam.Pipeline(options=options)
+    except (ValueError, ImportError, AttributeError) as error:  # values that do not go together, a runner not installed
+        raise UsageError(" ".join(str(error).split())) from None
+
+
 def quieten() -> None:
     """Prism tells every step that it takes, and Beam every program that it ends."""
     for chatty in ("PrismRunner", "apache_beam.utils.subprocess_server"):
         logging.getLogger(chatty).setLevel(logging.ERROR)
-
-
-def _by_name(given: Sequence[str]) -> dict[str, str | None]:
-    """Options by name; None is one that was given no value."""
-    options: dict[str, str | None] = {}
-    for place, option in enumerate(given):
-        if option.startswith("--"):
-            name, equals, value = option[2:].partition("=")
-            follows = given[place + 1] if place + 1 < len(given) and not given[place + 1].startswith("--") else None
-            options[name] = value if equals else follows
-    return options
 
 
 def _written(name: str, value: str) -> str:

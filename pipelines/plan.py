@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,11 @@ from hushgram.planning import (
     plannable,
     reports_needed,
 )
-from pipelines import plan_picture
+from pipelines import plan_picture, signals
 from pipelines.console import UsageError, collections_in, pick_collection, say
 from pipelines.plan_words import Plan, as_json, told
 from pipelines.values import draw_for, known_values
+from transforms.gate import CHILDREN
 
 EXAMPLE = (
     "hushgram plan --collections collections.yaml --collection commute --reports 50000 --groups 10 --windows 24 "
@@ -172,10 +173,17 @@ def _workers(collection: Collection) -> Iterator[Callable[..., Later]]:
     if cores == 1 or collection.buckets <= ALONE:
         yield lambda work, *given: lambda: work(*given)
         return
+    resource_tracker.ensure_running()  # unblocks signals in this thread
+    signals.block()
     # Not forked: threads of libraries need not survive that.
-    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn"), initializer=signals.let_terminate) as pool:
+
+        def begin(work: Callable[..., Any], *given: Any) -> Later:
+            with CHILDREN.passing("a worker"):
+                return pool.submit(work, *given).result
+
         try:
-            yield lambda work, *given: pool.submit(work, *given).result
+            yield begin
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import logging
-import signal
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import grpc
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from hushgram import CollectionError
 from hushgram.windows import parse_duration
 from pipelines import sinks
 from pipelines.console import UsageError, cause_in, check_generation, collections_in, say, start_in
-from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, quieten
+from pipelines.engines import DATAFLOW, Engine, for_stream, only_translated, pipeline_with, quieten
 from pipelines.names import NamedIds
+from pipelines.options import parse
 from pipelines.outputs import RESULTS, check_directory
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
@@ -161,10 +157,12 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Runs with the command line's options; those it does not know are Beam's."""
-    parser = argparse.ArgumentParser(prog="hushgram stream", description=__doc__, epilog=f"example: {EXAMPLE}")
+    """Runs with the command line's options; those it does not know are Beam's, which must know them."""
+    parser = argparse.ArgumentParser(
+        prog="hushgram stream", description=__doc__, epilog=f"example: {EXAMPLE}", allow_abbrev=False
+    )
     add_arguments(parser)
-    options, given = parser.parse_known_args(argv)
+    options, given = parse(parser, argv, runner="PrismRunner")
     engine, for_beam = for_stream(given)
     return execute(job_of(options, engine), engine, for_beam)
 
@@ -173,35 +171,20 @@ def execute(job: Job, engine: Engine, for_beam: Sequence[str]) -> int:
     """Until the job ends. A signal ends it too, where this command is all that keeps it; a cluster keeps its own."""
     quieten()
     options = PipelineOptions(list(for_beam), save_main_session=False)
-    pipeline = beam.Pipeline(options=options)
+    pipeline = pipeline_with(options)
     pipeline.component_id_map = NamedIds()
     build(pipeline, job)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    engine.submitting()
     result = pipeline.run()
     if only_translated(options):
         say("the job is translated, and was not started")
         return 0
+    engine.submitted()
     places = ", ".join([job.output, *(sink.name for sink in job.sinks)])
     say(f"reading {job.source_name}, on {engine.name}; results go to {places}")
     try:
         state = result.wait_until_finish()
-    except KeyboardInterrupt:
-        if engine.outlives_command:
-            say(f"the job goes on; {engine.name} is where it is stopped")
-        else:
-            _cancel(result)
-            say("stopped")
-        return 0
     except RuntimeError as error:
         raise UsageError(f"the job ended: {cause_in(str(error))}") from None
     say(f"the job ended: {state}")
     return 0
-
-
-def _cancel(result: Any) -> None:
-    """Ends the job, in silence: an engine that had the signal too is gone, and Beam's threads complain of it."""
-    logging.disable(logging.CRITICAL)
-    threading.excepthook = lambda _: None
-    with suppress(grpc.RpcError):
-        result.cancel()

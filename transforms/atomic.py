@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
+from transforms.gate import WRITES
+
 
 @contextmanager
 def atomically(path: str) -> Iterator[BinaryIO]:
@@ -26,9 +28,10 @@ def _local(path: str) -> Iterator[BinaryIO]:
     temporary = os.path.join(directory, _hidden(name))
     try:
         os.makedirs(directory, exist_ok=True)
-        with open(temporary, "wb") as file:
-            yield file
-        os.replace(temporary, path)
+        with WRITES.passing(temporary):
+            with open(temporary, "wb") as file:
+                yield file
+            os.replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
@@ -50,9 +53,10 @@ def _remote(path: str) -> Iterator[Any]:
                 raise
     temporary = FileSystems.join(directory, _hidden(name))
     try:
-        with FileSystems.create(temporary, mime_type="application/octet-stream") as file:
-            yield file
-        FileSystems.rename([temporary], [path])
+        with WRITES.passing(temporary):
+            with FileSystems.create(temporary, mime_type="application/octet-stream") as file:
+                yield file
+            FileSystems.rename([temporary], [path])
     except BaseException:
         with suppress(Exception):  # each file system has errors of its own
             FileSystems.delete([temporary])

@@ -5,10 +5,14 @@ No path of a URL reaches the file system: static files are looked up in a table,
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import socket
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -18,8 +22,8 @@ from pipelines.page.assets import PLOTLY, SCRIPTS, asset, fill, plotly
 from pipelines.page.library import GoneError, Library
 
 MOST_CONNECTIONS = 32
-IDLE_SECONDS = 10.0
-"""A client that says nothing for so long has left."""
+CLIENT_SECONDS = 10.0
+"""A client may keep the server waiting this long in all, for its request and for taking the answer."""
 PAUSE_SECONDS = 0.5
 READING_SECONDS = 0.5
 """So often the page shows more of a large directory while it is read for the first time."""
@@ -76,7 +80,7 @@ class Server(ThreadingHTTPServer):
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:
+        except Exception:  # no thread could be started: from its start on the thread keeps the place
             self.free.release()
             raise
 
@@ -87,7 +91,10 @@ class Server(ThreadingHTTPServer):
             self.free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves in the middle is no news."""
+        """A client that leaves in the middle is no news; anything else is a fault of ours."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError | TimeoutError):
+            complain(f"a request failed: {type(error).__name__}: {error}")
 
     def server_close(self) -> None:
         self.ended.set()
@@ -133,12 +140,51 @@ def static_files(title: str) -> dict[str, tuple[str, bytes]]:
     }
 
 
+class Client(io.RawIOBase):
+    """A connection that may keep the server waiting for some seconds in all, however little comes or goes at a time."""
+
+    def __init__(self, connection: socket.socket, seconds: float) -> None:
+        self.connection, self.seconds_left = connection, seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with self._waiting():
+            return self.connection.recv_into(buffer)
+
+    def write(self, data: Any) -> int:
+        """All of it: the timeout of `sendall` is for the whole."""
+        with self._waiting():
+            self.connection.sendall(data)
+        return memoryview(data).nbytes
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        if self.seconds_left <= 0:
+            raise TimeoutError("the client took too long")
+        self.connection.settimeout(self.seconds_left)
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds_left -= time.monotonic() - started
+
+
 class Handler(BaseHTTPRequestHandler):
     """GET and HEAD of what there is; anything else is refused."""
 
     server: Server
     server_version, sys_version = "hushgram", ""
-    timeout = IDLE_SECONDS
+    client_seconds = CLIENT_SECONDS
+
+    def setup(self) -> None:
+        self.connection = self.request
+        client = Client(self.connection, self.client_seconds)
+        self.rfile, self.wfile = io.BufferedReader(client), client  # type: ignore[assignment]
 
     def do_GET(self) -> None:
         if not self._welcome():

@@ -102,8 +102,9 @@ class Run:
         self.output = folder / name
         command = [sys.executable, "-m", "pipelines.command", "stream", "--output", self.output]
         command += ["--collections", folder / "collections.yaml", f"--job_name={name}", *options]
-        (folder / "tmp").mkdir(exist_ok=True)
-        environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp")}
+        self.temporary = folder / f"{name}.tmp"
+        self.temporary.mkdir(exist_ok=True)
+        environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary)}
         self.process = Process(command, folder / f"{name}.log", environment)
 
     def until_tallies(self, expected, seconds=150):

@@ -46,6 +46,7 @@ def test_a_stream_with_everything_in_it(folder, collections, topic, on_flink, cl
     _estimates_are_those_of_a_batch_run(folder, collections, early, run.output)
     _on_time_panes_hold_what_they_promise(topic, collections, early, run.output)
     _lag_can_be_watched(topic)
+    _the_job_outlives_its_command(run, cluster, job)
     cluster.cancel(job)
 
     # Replay: the same topic again, all of it backlog now.
@@ -54,6 +55,15 @@ def test_a_stream_with_everything_in_it(folder, collections, topic, on_flink, cl
     assert _bytes_in(again.output) == _bytes_in(run.output)
     again.until_letters(early.refused, early.of_unknown_number)
     _until_the_table_has_the_best(postgres, run.output, again.output)
+
+
+def _the_job_outlives_its_command(run, cluster, job):
+    run.process.signal(signal.SIGINT)
+    eventually("the end of the command", lambda: not run.process.alive, 30)
+    assert run.process.returncode == 130, run.process.tail()
+    assert run.process.log.read_text().splitlines()[-1] == "hushgram: the job goes on; Flink is where it is stopped"
+    assert [each.state for each in cluster.jobs() if each.id == job] == ["RUNNING"]
+    assert list(run.temporary.iterdir()) == []
 
 
 def _with_password_file(postgres, file):

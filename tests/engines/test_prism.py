@@ -1,12 +1,15 @@
 """Kafka and a watched directory to files on Prism: the same pipeline on one machine."""
 
 import os
+import random
 import signal
 import stat
+import time
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 from reports import avro_file, exact_tallies
+from stopping import COMMAND, SIGNALS, Program
 from streams import all_letters, everything, read_topic, recreate
 from tables import rows_in
 
@@ -164,13 +167,32 @@ def gauges(path):
     return shown, found["hushgram_unreadable_places_total"][None, ""]
 
 
+def test_a_stream_on_prism_ends_at_any_moment_with_one_line(collections, prism, folder, tmp_path):
+    """While it is loaded, while Prism starts, and while it runs; nothing stays, no process and no file."""
+    rng = random.Random(13)
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    given = ["--collections", folder / "collections.yaml", "--watch", inbox, "--output", tmp_path / "out"]
+    for number, latest_seconds in zip((*SIGNALS, signal.SIGINT, signal.SIGINT), (1, 3, 5, 8, 8), strict=True):
+        program = Program([*COMMAND, "stream", *given, f"--prism_location={prism}"], tmp_path)
+        program.until_ready()
+        time.sleep(rng.random() * latest_seconds)
+        program.send_often(number, rng)
+        code, _, errors = program.end()
+        *others, last = errors.splitlines()
+        assert (code, last) == (128 + number, "hushgram: stopped"), errors
+        assert all(line.startswith("WARNING PrismRunner: empty transform") for line in others), errors
+        program.check_nothing_is_left()
+
+
 def _ends_when_asked(run):
-    """And leaves nothing running."""
+    """And leaves nothing running, and nothing in the temporary folder."""
     os.kill(run.process.pid, signal.SIGTERM)
     eventually("the end", lambda: not run.process.alive, 30)
-    assert run.process.returncode == 0, run.process.tail()
-    assert run.process.log.read_text().splitlines()[-1] == "stopped"
+    assert run.process.returncode == 143, run.process.tail()
+    assert run.process.log.read_text().splitlines()[-1] == "hushgram: stopped"
     eventually("the end of Prism", lambda: not run.process.members(), 30)
+    assert list(run.temporary.iterdir()) == []
 
 
 def _newest(broker, topic):

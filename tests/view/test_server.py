@@ -11,11 +11,11 @@ import time
 import pytest
 from pages import COMMUTE, estimate, unpack, write_pane
 
+from deploy.local.processes import HOST, eventually
 from pipelines import command
-from pipelines.page import server as server_module
 from pipelines.page.assets import SCRIPTS
 from pipelines.page.library import Library
-from pipelines.page.server import HEADERS, MOST_CONNECTIONS, Server, is_loopback
+from pipelines.page.server import HEADERS, MOST_CONNECTIONS, Handler, Server, is_loopback
 
 
 @pytest.fixture(scope="module")
@@ -201,10 +201,54 @@ def test_connections_are_bounded_and_the_next_is_served_when_one_leaves(server):
     assert ask(server, "/")[0].status == 200
 
 
-def test_who_says_nothing_is_left(server, monkeypatch):
-    monkeypatch.setattr(server_module.Handler, "timeout", 0.2)
+def test_a_client_that_says_nothing_is_left(server, monkeypatch):
+    monkeypatch.setattr(Handler, "client_seconds", 0.2)
     with socket.create_connection(server.server_address, timeout=10) as connection:
         assert connection.recv(100) == b""
+
+
+def test_slow_clients_do_not_keep_their_places(server, monkeypatch):
+    """Each sends a byte now and then, much sooner than the limit, which is for all of it together."""
+    monkeypatch.setattr(Handler, "client_seconds", 1.0)
+    slow = [socket.create_connection(server.server_address) for _ in range(MOST_CONNECTIONS)]
+
+    def all_are_left():
+        for connection in list(slow):
+            try:
+                connection.sendall(b"G")
+            except ConnectionError:
+                connection.close()
+                slow.remove(connection)
+        return not slow
+
+    eventually("the end of slow requests", all_are_left, 30)
+    assert eventually("a place", lambda: ask(server, "/")[0].status) == 200
+
+
+def test_a_client_that_takes_its_answer_slowly_is_left(server, monkeypatch):
+    monkeypatch.setattr(Handler, "client_seconds", 0.5)
+    large = bytes(64 << 20)  # more than sockets hold
+    server.static["/large"] = ("text/plain", large)
+    with socket.socket() as connection:
+        connection.settimeout(10)
+        connection.connect(server.server_address)
+        connection.sendall(f"GET /large HTTP/1.0\r\nHost: {HOST}:{server.server_address[1]}\r\n\r\n".encode())
+        eventually("the server to leave", lambda: server.free._value == MOST_CONNECTIONS, 30)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert b" 200 " in head.splitlines()[0]
+    assert len(content) < len(large)
+
+
+def test_a_fault_of_the_server_is_told_in_a_line(server, monkeypatch, capsys):
+    def broken():
+        raise KeyError("no such chunk")
+
+    monkeypatch.setattr(server.library, "packed_outline", broken)
+    with pytest.raises(http.client.RemoteDisconnected):
+        ask(server, "/data/outline/none")
+    message = eventually("the line", lambda: capsys.readouterr().err)
+    assert message == "hushgram: a request failed: KeyError: 'no such chunk'\n"
 
 
 def test_a_file_that_went_away_is_gone(serve, tmp_path):

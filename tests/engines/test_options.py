@@ -1,0 +1,50 @@
+"""The options of Beam's Flink runner, as its own job server names them."""
+
+import argparse
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api.beam_job_api_pb2 import PipelineOptionType
+from tools import or_skip
+
+from deploy.local.flink import job_server
+from deploy.local.processes import HOST, Service, free_port, listening
+from deploy.local.tools import need
+from pipelines import flink_options, streaming
+from pipelines.options import described_options, parse
+
+
+class JobServer(Service):
+    """Beam's job server alone: it needs no cluster to say what it knows."""
+
+    def _start(self):
+        need("java")
+        jar, port = job_server(), free_port()
+        self.endpoint = f"{HOST}:{port}"
+        ports = [f"--job-port={port}", f"--artifact-port={free_port()}", f"--expansion-port={free_port()}"]
+        process = self.run("jobserver", ["java", "-jar", jar, f"--job-host={HOST}", *ports])
+        process.wait(lambda: listening(self.endpoint))
+
+
+@pytest.fixture
+def endpoint(tmp_path):
+    server = or_skip(JobServer(tmp_path).start)
+    yield server.endpoint
+    server.stop()
+
+
+def test_the_options_of_flink_are_those_that_its_job_server_names(endpoint, tmp_path):
+    known = set(PipelineOptions([]).get_all_options())
+    foreign = [option for option in described_options(endpoint) if option.name not in known]
+    flags = {option.name: option.default_value for option in foreign if option.type == PipelineOptionType.BOOLEAN}
+    assert {name for name, default in flags.items() if default != "true"} == flink_options.SWITCH_ON
+    assert {name for name, default in flags.items() if default == "true"} == flink_options.SWITCH_OFF
+    assert {option.name for option in foreign} - set(flags) == flink_options.WITH_VALUE
+    # One that only the server knows is asked for there.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flink_options, "WITH_VALUE", frozenset())
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        streaming.add_arguments(parser)
+        own = ["--collections=c", f"--watch={tmp_path}", "--output=o"]
+        for_beam = ["--runner=PortableRunner", f"--job_endpoint={endpoint}", "--savepoint_path=s"]
+        assert parse(parser, [*own, *for_beam], "PrismRunner")[1] == for_beam

@@ -1,0 +1,88 @@
+"""An option that neither the command nor its runner knows is refused, with the closest name."""
+
+import argparse
+
+import pytest
+
+from pipelines import batch, command, streaming
+from pipelines.console import UsageError
+from pipelines.engines import for_stream
+from pipelines.options import parse
+
+YAML = "collections: {commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}}"
+FLINK = "--runner=FlinkRunner"
+
+
+@pytest.fixture
+def given(tmp_path):
+    """By command, options without a fault; nothing that they name is read before a fault is found."""
+    (tmp_path / "collections.yaml").write_text(YAML)
+    common = [f"--collections={tmp_path}/collections.yaml", f"--output={tmp_path}/out"]
+    return {"aggregate": [*common, f"--input={tmp_path}/*.avro"], "stream": [*common, f"--watch={tmp_path}"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        ("aggregate", ["--formt", "parquet"], "no option of hushgram aggregate or FnApiRunner; did you mean --format?"),
+        ("aggregate", ["--genration", "1"], "did you mean --generation?"),
+        ("aggregate", ["--form=parquet"], "did you mean --format?"),
+        ("aggregate", ["--as_of=2026-01-01"], "did you mean --as-of?"),
+        ("aggregate", ["--runner", "Foo"], "--runner: got 'Foo', allowed: BundleBasedDirectRunner, DataflowRunner"),
+        ("aggregate", ["--runner=FlinkRuner"], "did you mean FlinkRunner?"),
+        ("aggregate", ["stray"], "'stray': belongs to no option"),
+        ("aggregate", ["--num_workers", "many"], "--num_workers: invalid int value: 'many'"),
+        ("aggregate", ["-x"], "-x: no option"),
+        ("stream", ["--sikn=prometheus:/tmp/x"], "no option of hushgram stream or PrismRunner; did you mean --sink?"),
+        ("stream", ["--checkpointing_interval=5000"], "no option of hushgram stream or PrismRunner"),
+        ("stream", [FLINK, "--flink-master=x"], "did you mean --flink_master?"),
+        ("stream", [FLINK, "--savepoint_pth", "x"], "did you mean --savepoint_path?"),
+        ("stream", ["--runner=DataflowRunner", "--projet=x"], "did you mean --project?"),
+        ("stream", ["--streaming", "true"], "'true': belongs to no option"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_option_ends_the_command_with_a_line(name, more, message, given, tmp_path, capsys):
+    assert command.main([name, *given[name], *more]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [FLINK, "--checkpointing_interval", "5000"],
+        [FLINK, "--savepoint_path=file:///s", "--allow_non_restored_state", "--max_bundle_size=10"],
+        [FLINK, "--allow_non_restored_state=true", "--operator_chaining=False", "--parallelism", "2"],
+        ["--runner=PortableRunner", "--job_endpoint=localhost:8099", "--flink_master=h:8081", "--object_reuse"],
+        ["--runner", "DataflowRunner", "--project=p", "--region", "r", "--experiments=a", "--experiments", "b"],
+        ["--prism_location=/p", "--job_name=j", "--streaming=true"],
+        ["--direct_num_workers", "2", "--direct_running_mode=multi_processing"],
+    ],
+)
+def test_what_the_runner_knows_is_passed_on_in_every_form(more, given):
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    streaming.add_arguments(parser)
+    assert parse(parser, [*given["stream"], *more], "PrismRunner")[1] == more
+
+
+def test_flags_with_a_word_reach_beam_as_it_takes_them():
+    _, options = for_stream([FLINK, "--allow_non_restored_state=True", "--object_reuse=false", "--streaming=true"])
+    assert options[:3] == [FLINK, "--allow_non_restored_state", "--streaming"]
+    assert "--streaming" not in options[3:]
+
+
+def test_a_value_that_looks_like_a_name_is_a_value(given):
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    batch.add_arguments(parser)
+    arguments = [*given["aggregate"], "--job_name", "formt", "--labels=a=b"]
+    assert parse(parser, arguments, "FnApiRunner")[1] == ["--job_name", "formt", "--labels=a=b"]
+
+
+def test_a_job_server_that_does_not_answer_knows_no_more(given, monkeypatch):
+    monkeypatch.setattr("pipelines.options.ANSWER_SECONDS", 0.1)
+    parser = argparse.ArgumentParser(prog="hushgram stream", allow_abbrev=False)
+    streaming.add_arguments(parser)
+    portable = ["--runner=PortableRunner", "--job_endpoint=127.0.0.1:9", "--of_another_engine=1"]
+    with pytest.raises(UsageError, match="--of_another_engine: no option"):
+        parse(parser, [*given["stream"], *portable], "PrismRunner")

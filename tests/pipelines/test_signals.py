@@ -1,0 +1,206 @@
+"""A signal ends a command at any moment with one line and the conventional exit code, and nothing stays behind."""
+
+import http.client
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+from stopping import COMMAND, SIGNALS, Program
+
+from deploy.local.processes import eventually
+from pipelines import command, signals
+
+YAML = """
+collections:
+  commute: {domain: {low: 0, high: 180}, buckets: 256, epsilon: 4, windows: {size: 1h}}
+"""
+BUSY = """
+import subprocess, sys, tempfile, threading
+from pathlib import Path
+from pipelines import signals
+
+def start_children():
+    while True:
+        subprocess.Popen(["sleep", "60"])
+        threading.Event().wait(0.02)
+
+def write_results():
+    for number in range(10**9):
+        write_atomically(f"{sys.argv[1]}/{number % 7}", bytes(1 << 20))
+
+def leave_temporary_files():
+    while True:
+        Path(tempfile.mkdtemp(), "file").write_bytes(bytes(1000))
+        threading.Event().wait(0.001)
+
+def complain():
+    while True:
+        print("a thread has lost its engine", flush=True)
+
+def compute():
+    while True:
+        sum(range(10**4))
+
+signals.handle()
+from transforms.sinks.files import write_atomically
+for work in (start_children, write_results, leave_temporary_files, complain):
+    threading.Thread(target=work, daemon=True).start()
+compute()
+"""
+WAITING = """
+import time
+from pipelines import signals
+signals.handle()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_busy_program_ends_at_once_and_whole(tmp_path):
+    """Whatever its threads do: start processes, write results, fill the temporary folder, print, compute."""
+    rng = random.Random(13)
+    for number in SIGNALS:
+        (tmp_path / "out").mkdir(exist_ok=True)
+        program = Program([sys.executable, "-c", BUSY, tmp_path / "out"], tmp_path)
+        program.until_ready()
+        if number != signal.SIGHUP:  # which comes during the imports
+            eventually("the first result", lambda: list((tmp_path / "out").glob("[0-9]")))
+        time.sleep(rng.random() / 4)
+        program.send_often(number, rng)
+        assert program.end()[::2] == (128 + number, "hushgram: stopped\n")
+        program.check_nothing_is_left()
+        for path in (tmp_path / "out").iterdir():
+            assert path.name.isdecimal(), f"{path} was left under its temporary name"
+            assert path.stat().st_size == 1 << 20
+            path.unlink()
+
+
+def test_a_signal_that_the_parent_ignores_stays_ignored(tmp_path):
+    """As under nohup."""
+    program = Program([sys.executable, "-c", WAITING], tmp_path, ignored=[signal.SIGHUP])
+    assert program.process.stdout.readline() == "ready\n"
+    program.send(signal.SIGHUP, to_group=True)
+    program.send(signal.SIGTERM, to_group=True)
+    assert program.end()[::2] == (143, "hushgram: stopped\n")
+
+
+def test_a_signal_ends_a_program_whose_reader_has_left(tmp_path):
+    program = Program([sys.executable, "-c", WAITING], tmp_path)
+    assert program.process.stdout.readline() == "ready\n"
+    program.process.stdout.close()
+    program.process.stderr.close()
+    program.send(signal.SIGINT, to_group=False)
+    assert program.process.wait(60) == 130
+    program.check_nothing_is_left()
+
+
+def test_children_are_found_by_both_ways():
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as child:
+        try:
+            found = eventually("both processes", lambda: len(signals.descendants()) >= 2 and signals.descendants())
+            assert child.pid in found
+            by_ps = {pid for pid, _ in signals._processes_of_ps()}
+            assert set(found) <= by_ps
+            assert by_ps & {pid for pid, _ in signals._processes_of_linux()} >= {os.getpid(), *found}
+        finally:
+            for pid in found:
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Collections, reports and results for commands to work on."""
+    folder = tmp_path_factory.mktemp("signals")
+    (folder / "collections.yaml").write_text(YAML)
+    told = ["--collections", str(folder / "collections.yaml")]
+    assert command.main(["simulate", *told, "--reports", "200000", "--output", str(folder / "reports")]) == 0
+    read = ["--input", str(folder / "reports" / "*.avro"), "--output", str(folder / "results")]
+    assert command.main(["aggregate", *told, *read]) == 0
+    return folder
+
+
+def commands_of(files, output):
+    told = ["--collections", files / "collections.yaml"]
+    many = ["--input", files / "reports" / "*.avro"] * 40
+    return {
+        "aggregate": [*told, *many, "--output", output],
+        "rollup": [*told, "--input", files / "results", "--output", output, "--window", "1d"],
+        "plan": [*told, "--reports", "100000", "--runs", "900"],
+        "simulate": [*told, "--reports", "9000000", "--output", output],
+        "show": [files / "results", "--follow"],
+        "view": [files / "results", "--serve", "--port", "0"],
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["aggregate", "rollup", "plan", "simulate", "show", "view"])
+def test_every_command_ends_with_one_line(name, files, tmp_path):
+    """While it is loaded, and at a random moment after that; a short command may have ended by itself."""
+    rng = random.Random(name)
+    for longest in (0.1, 5.0):
+        number = rng.choice(SIGNALS)
+        program = Program([*COMMAND, name, *commands_of(files, tmp_path / "out")[name]], tmp_path)
+        program.until_ready()
+        time.sleep(rng.random() * longest)
+        program.send_often(number, rng)
+        code, _, errors = program.end()
+        if code != 0 or longest < 1 or name in ("plan", "show", "view"):
+            assert (code, errors) == (128 + number, "hushgram: stopped\n")
+        program.check_nothing_is_left()
+        assert not list((tmp_path / "out").rglob(".*"))
+
+
+@pytest.mark.slow
+def test_a_page_that_is_asked_for_ends_with_the_first_signal(files, tmp_path):
+    """Clients ask on, all the time, from several threads."""
+    rng = random.Random(12)
+    for _ in range(3):
+        program = Program([*COMMAND, "view", files / "results", "--serve", "--port", "0"], tmp_path)
+        port = int(program.process.stdout.readline().split("/")[2].partition(":")[2])
+        ended = threading.Event()
+        clients = [threading.Thread(target=keep_asking, args=(port, ended)) for _ in range(4)]
+        for client in clients:
+            client.start()
+        time.sleep(rng.random() / 2)
+        program.send(signal.SIGINT, to_group=rng.random() < 0.5)
+        try:
+            assert program.end()[::2] == (130, "hushgram: stopped\n")
+        finally:
+            ended.set()
+            for client in clients:
+                client.join()
+        program.check_nothing_is_left()
+
+
+def keep_asking(port, ended):
+    while not ended.is_set():
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        with suppress(OSError, http.client.HTTPException):
+            connection.request("GET", "/data/outline/none")
+            connection.getresponse().read()
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["stream", "--help"], ["show", "RESULTS"]], ids=["help", "help of a command", "show"]
+)
+def test_a_reader_that_leaves_ends_a_command_in_silence(files, arguments, tmp_path):
+    program = Program([*COMMAND, *(str(files / "results") if a == "RESULTS" else a for a in arguments)], tmp_path)
+    program.process.stdout.close()
+    assert program.process.wait(60) == 141
+    assert program.process.stderr.read() == ""
+    program.process.stderr.close()
+    program.check_nothing_is_left()
+
+
+def test_output_that_nothing_can_take_is_told_in_a_line(files):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COMMAND, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "hushgram: cannot print: No space left on device\n"
