@@ -15,8 +15,10 @@ from pipelines.console import UsageError
 RESULTS = ("snapshots", "histograms", "dead_letters")
 """The folders below the output of a run."""
 REPEAT = "what is there is whole; run it again when this is mended"
-DISK_ERROR = re.compile(r"\[Errno \d+\] (?P<reason>[^:\n]+)(?:: '(?P<path>[^'\n]+)')?")
-"""How an engine's text tells of an OSError."""
+DISK_ERROR = re.compile(
+    r"\b[A-Za-z]*Error: \[Errno \d+\] (?P<reason>[^:\n[]+)(?:: (?P<quote>['\"])(?P<path>[^\n]+?)(?P=quote))?"
+)
+"""How an engine tells of an OSError: it raises an error of its own with this text."""
 
 
 def check_directory(option: str, path: str, folders: Sequence[str] = ()) -> None:
@@ -85,13 +87,10 @@ def disk_error(error: BaseException) -> str | None:
     >>> disk_error(RuntimeError("OSError: [Errno 28] No space left on device: '/results/a.avro' [while running 'W']"))
     '/results/a.avro: No space left on device'
     """
-    behind: BaseException | None = error
-    while behind is not None:
-        if isinstance(behind, OSError) and behind.errno is not None:
-            return _named(behind)
-        behind = behind.__cause__ or behind.__context__
+    if isinstance(error, OSError) and error.errno is not None:
+        return _named(error)
     found = DISK_ERROR.search(str(error))
-    return found and ": ".join(filter(None, (found["path"], found["reason"])))
+    return found and ": ".join(filter(None, (found["path"], found["reason"].strip())))
 
 
 def _named(error: OSError) -> str:

@@ -156,7 +156,12 @@ def test_errors_of_atomic_files_name_the_file_itself(tmp_path):
 def test_the_disk_error_behind_an_error():
     assert disk_error(ValueError("a fault of ours")) is None
     assert disk_error(OSError("without a number")) is None
-    outer = RuntimeError("outer")
-    outer.__cause__ = PermissionError(13, "Permission denied", "/reports/a.avro")
-    assert disk_error(outer) == "/reports/a.avro: Permission denied"
+    assert (
+        disk_error(PermissionError(13, "Permission denied", "/reports/a.avro")) == "/reports/a.avro: Permission denied"
+    )
+    quoted = RuntimeError("PermissionError: [Errno 13] Permission denied: \"/it's.avro\" [while running 'Read']")
+    assert disk_error(quoted) == "/it's.avro: Permission denied"
+    ours = ValueError("a fault of ours, while an OSError was looked at")
+    ours.__context__ = OSError(2, "No such file or directory")
+    assert disk_error(ours) is None
     assert disk_error(RuntimeError("x\nOSError: [Errno 5] Input/output error\n")) == "Input/output error"

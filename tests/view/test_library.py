@@ -255,6 +255,8 @@ def test_windows_outside_the_calendar_are_numbers(tmp_path, panes):
     assert collection["windows"][0]["label"] == "-1000000000000000 ms – -999999999999999 ms"
 
 
-def test_a_directory_whose_name_is_a_pattern_is_refused():
+def test_a_directory_whose_name_is_a_pattern_is_read_here_and_refused_elsewhere(tmp_path, panes):
+    write_pane(tmp_path / "results[1]*", panes[0])
+    assert outline_of(tmp_path / "results[1]*")[1]["collections"]
     with pytest.raises(UsageError, match=r"none of \* \? \["):
-        Library("results[1]")
+        Library("gs://bucket/results[1]")
