@@ -166,6 +166,9 @@ def _watch_children() -> None:
 
     def start_inside(self: subprocess.Popen[Any], *arguments: Any, **options: Any) -> None:
         with CHILDREN.passing("a child"):
+            block()  # again, where a library has unblocked them
+            if options.get("shell"):  # which clears the mask: a terminal's signals go to the group in front only
+                options.setdefault("process_group", 0)
             start(self, *arguments, **options)
 
     subprocess.Popen.__init__ = start_inside  # type: ignore[method-assign]
