@@ -16,8 +16,10 @@ from hushgram import Collection
 from hushgram.mechanisms.base import chunks
 from pipelines.console import UsageError, collections_in, offsets_in, parse_time, say
 from pipelines.live import Faults, Live, send
+from pipelines.outside import outside_words
 from pipelines.simulated import CELLS_PER_BATCH, Devices, batches, columns, simulate_devices, truth
 from pipelines.values import Draw, draw_for, known_values
+from pipelines.words import shown
 from schemas.definitions import REPORT, REPORT_BATCH
 from schemas.encode import encode_reports, write_container
 
@@ -103,6 +105,8 @@ def _write_files(
     for collection, draw in draws:
         devices = simulate_devices(collection, draw, start + rng.integers(0, span, options.reports), rng)
         write_reports(output, collection, devices, options.packed, rng if options.ids else None)
+        for line in outside_words(collection, devices.values):
+            say(f"{shown(collection.name)}: {line}")
         truths += truth(collection, devices)
     return truths
 
