@@ -12,7 +12,9 @@ import numpy as np
 from hushgram import Collection
 from hushgram.arrays import IntArray
 from pipelines.console import UsageError, say
+from pipelines.outside import outside_words
 from pipelines.simulated import Devices, Fleet, batches, columns, simulate_devices, truth
+from pipelines.words import shown
 from schemas.definitions import REPORT_BATCH
 from schemas.encode import encode_report_messages
 from schemas.messages import encode_message
@@ -108,9 +110,12 @@ def send(live: Live, fleets: Sequence[Fleet]) -> list[dict[str, Any]]:
     everything = [one for mine in lots.values() for one in mine]
     damaged, repeated = sum(one.damaged for one in everything), sum(one.repeated for one in everything)
     say(f"{damaged:,} messages were cut short, {repeated:,} sent twice")
-    counted = (
+    counted = [
         (fleet.collection, Devices.together([one.counted for one in lots[fleet.collection.name]])) for fleet in fleets
-    )
+    ]
+    for collection, devices in counted:
+        for line in outside_words(collection, devices.values):
+            say(f"{shown(collection.name)}: {line}")
     return [line for collection, devices in counted if len(devices) for line in truth(collection, devices)]
 
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing import get_context, resource_tracker
 from typing import Any
 
@@ -33,8 +34,10 @@ from hushgram.planning import (
 )
 from pipelines import plan_picture, signals
 from pipelines.console import UsageError, collections_in, pick_collection, say
+from pipelines.outside import outside_words
 from pipelines.plan_words import Plan, as_json, told
 from pipelines.values import draw_for, known_values
+from pipelines.words import shown
 from transforms.gate import CHILDREN
 
 EXAMPLE = (
@@ -90,9 +93,9 @@ def execute(options: argparse.Namespace) -> int:
     spread = levels(options.reports, groups, options.windows, given.windows)
     if spread[0].reports < 1:
         raise UsageError(f"--reports: got {options.reports:,}, allowed: at least one for each group and window")
-    shapes = shapes_for(given, options.shape or DEFAULT_SHAPES, options.seed)
+    shapes, cautions = shapes_for(given, options.shape or DEFAULT_SHAPES, options.seed)
     with _workers(given) as begin:
-        plan = simulated(begin, given, spread, shapes, target, options)
+        plan = replace(simulated(begin, given, spread, shapes, target, options), cautions=cautions)
         sketch = plan_picture.sketch(begin, plan, options.seed) if options.plot else None
     if options.json:
         say(json.dumps(as_json(plan), ensure_ascii=False, indent=2))
@@ -106,15 +109,17 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def shapes_for(collection: Collection, names: Sequence[str], seed: int) -> list[Shape]:
-    """Distributions on the grid of the collection, each from values drawn as `hushgram simulate` draws them."""
+def shapes_for(collection: Collection, names: Sequence[str], seed: int) -> tuple[list[Shape], list[str]]:
+    """Distributions on the grid of the collection, each from values drawn as `hushgram simulate` draws them; and a line
+    for each end of the domain that values of one lie beyond, or crowd at."""
     parts = grid(collection)
-    shapes = []
+    shapes, cautions = [], []
     for name in dict.fromkeys(names):
         values = draw_for(collection, name, "--shape")(VALUES, np.random.default_rng(seed))
         places = buckets_of(collection.domain.to_unit(values), parts)
         shapes.append(Shape(name, np.bincount(places, minlength=parts) / VALUES))
-    return shapes
+        cautions += [f"{shown(name)}: {line}" for line in outside_words(collection, values)]
+    return shapes, cautions
 
 
 def simulated(

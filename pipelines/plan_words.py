@@ -33,6 +33,8 @@ class Plan:
     target: Target | None
     needs: Mapping[str, Need]
     """What the target takes, by shape."""
+    cautions: Sequence[str] = ()
+    """What values of the shapes lie outside of the domain, or crowd at an end of it."""
 
     @property
     def figures(self) -> list[str]:
@@ -64,6 +66,7 @@ def _heading(plan: Plan) -> Iterator[str]:
     yield f"{total:,} reports in all, simulated on the shape{'s' if len(plan.shapes) > 1 else ''} {shapes}"
     if c.mechanism != plan.collection.mechanism:
         yield f"{c.mechanism} is simulated as {plan.collection.mechanism}, whose noise is nearly the same"
+    yield from plan.cautions
 
 
 def method(c: Collection) -> str:
@@ -215,6 +218,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
     return {
         "collection": plan.given.name,
         "unit": plan.given.unit,
+        "cautions": list(plan.cautions),
         "levels": [
             {
                 "of": level.name,

@@ -17,6 +17,7 @@ from hushgram.mechanisms.base import chunks
 from pipelines.console import UsageError, collections_in, offsets_in, parse_time, pick_collection, say
 from pipelines.live import Faults, Live, send
 from pipelines.outputs import check_directory, writing
+from pipelines.outside import outside_words
 from pipelines.simulated import (
     CELLS_PER_BATCH,
     Devices,
@@ -28,6 +29,7 @@ from pipelines.simulated import (
     truth,
 )
 from pipelines.values import draw_for, known_values
+from pipelines.words import shown
 from schemas.definitions import REPORT, REPORT_BATCH
 from schemas.encode import encode_reports, write_container
 from transforms.atomic import atomically
@@ -129,6 +131,8 @@ def _write_files(options: argparse.Namespace, fleets: Sequence[Fleet], start: in
         devices = simulate_devices(collection, fleet.draw, start + rng.integers(0, span, options.reports), rng)
         with writing("--output", options.output):
             write_reports(output, collection, devices, options.packed, rng if options.ids else None)
+        for line in outside_words(collection, devices.values):
+            say(f"{shown(collection.name)}: {line}")
         truths += truth(collection, devices)
     return truths
 

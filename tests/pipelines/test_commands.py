@@ -1,8 +1,10 @@
 """What a person types: help, mistakes that end at once with a line to act on, and simulation."""
 
 import json
+import re
 from dataclasses import replace
 
+import fastavro
 import numpy as np
 import pytest
 from pages import COMMUTE, estimate
@@ -11,7 +13,7 @@ from hushgram import load_collections
 from pipelines import command
 from pipelines.results import read_results
 from pipelines.show import bars, pane_line
-from schemas.records import Snapshot
+from schemas.records import Events, Histogram, Snapshot
 from transforms.sinks.files import safe_name
 
 YAML = """
@@ -67,6 +69,51 @@ def test_the_truth_of_simulated_days_is_that_of_the_zone(tmp_path):
     assert {(s.key.window_start, s.key.window_end): s.reports for s in found} == days
 
 
+@pytest.mark.parametrize("packed", [[], ["--packed"]], ids=["single", "packed"])
+@pytest.mark.parametrize("ids", [[], ["--ids"]], ids=["no ids", "ids"])
+def test_windows_know_their_events_and_show_tells_where_the_log_cuts_them(collections, tmp_path, capsys, packed, ids):
+    common = ["--collections", collections]
+    when = ["--start", "2026-01-01T05:12Z", "--hours", "2.3"]
+    reports, results, day = (str(tmp_path / name) for name in ("r", "o", "d"))
+    made = ["--reports", "9000", *when, "--output", reports, *packed, *ids]
+    assert command.main(["simulate", *common, *made]) == 0
+    assert command.main(["aggregate", *common, "--input", f"{reports}/*.avro", "--output", results]) == 0
+    expected, settings = {}, {name: c.windows for name, c in load_collections(collections).items()}
+    for path in (tmp_path / "r").glob("*.avro"):
+        with path.open("rb") as file:
+            for row in fastavro.reader(file):
+                time = int(row["event_time"].timestamp() * 1000 + 0.5)
+                for begin, _ in settings[row["collection"]].holding(time):
+                    for group in {None, row["group"]}:
+                        expected.setdefault((row["collection"], group, begin), []).append(time)
+    for kind, make in (("snapshots", Snapshot.from_avro), ("histograms", Histogram.from_avro)):
+        found = {
+            (r.key.collection, r.key.group, r.key.window_start): r.events for r in read_results(results, kind, make)
+        }
+        assert found == {key: Events(min(times), max(times), len(times)) for key, times in expected.items()}
+    rolled = ["--input", f"{results}/histograms", "--window", "1d", "--output", day]
+    assert command.main(["rollup", *common, *rolled]) == 0
+    for s in read_results(day, "snapshots", Snapshot.from_avro):
+        mine = [times for key, times in expected.items() if key[:2] == (s.key.collection, s.key.group)]
+        assert (s.events.first, s.events.last) == (min(map(min, mine)), max(map(max, mine)))
+    said = []
+    for directory in (results, day):
+        capsys.readouterr()
+        assert command.main(["show", directory]) == 0
+        said.append(capsys.readouterr().out.strip())
+    hours, days = said
+    if packed:  # a few uploads in a window tell nothing of when the log began
+        assert "inside this window" not in hours + days
+        return
+    age, commute = (part.splitlines()[2:] for part in hours.split("\n\n"))
+    assert commute[0].endswith("the log begins at 05:12, inside this window")
+    assert ["inside this window" in line for line in commute] == [True, False, True]
+    assert re.search(r"the log ends at 07:(29|30), inside this window$", commute[2])
+    assert ["begins" in line for line in age] == [True, True, False, False]
+    assert ["ends" in line for line in age] == [False, False, True, True]
+    assert "the log begins at 05:12, inside this window; the log ends at 07:" in days
+
+
 def test_the_same_seed_makes_the_same_reports(collections, tmp_path):
     contents = []
     for name in ("a", "b"):
@@ -74,6 +121,45 @@ def test_the_same_seed_makes_the_same_reports(collections, tmp_path):
         assert command.main(["simulate", *arguments]) == 0
         contents.append((tmp_path / name / "truth.jsonl").read_text())
     assert contents[0] == contents[1]
+
+
+COLUMNS = {
+    "seconds": "commute: 100 % of the values lie above 180, and count as 180: is the unit right?",
+    "hours": "commute: 100 % of the values are at most 11.25, of a domain from 0 to 180: is the unit right?",
+    "minutes": None,
+    "low": "of the values lie below 0, and count as 0\n",
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_simulation_tells_which_values_lie_outside_of_the_domain_and_so_does_the_estimate(
+    collections, tmp_path, capsys, column
+):
+    rows = "".join(f"{60 * m},{m / 60},{m},{m - 40}\n" for m in range(21, 171))
+    (tmp_path / "v.csv").write_text(f"seconds,hours,minutes,low\n{rows}")
+    chosen = ["--collections", collections, "--collection", "commute", "--hours", "1", "--reports", "9000"]
+    values = ["--values", f"{tmp_path}/v.csv:{column}"]
+    assert command.main(["simulate", *chosen, *values, "--output", str(tmp_path / "r")]) == 0
+    said = capsys.readouterr().out
+    assert ("of the values" in said) == (COLUMNS[column] is not None)
+    assert (COLUMNS[column] or "") in said
+    read = ["--collections", collections, "--input", f"{tmp_path}/r/*.avro", "--output", f"{tmp_path}/o"]
+    assert command.main(["aggregate", *read]) == 0
+    capsys.readouterr()
+    assert command.main(["show", f"{tmp_path}/o"]) == 0
+    shown = capsys.readouterr().out
+    heavy = {"seconds": "high", "hours": "low"}.get(column)
+    assert (f"of values seem to lie at the {heavy} end of the domain or beyond it" in shown) == (heavy is not None)
+    [whole] = [s for s in read_results(f"{tmp_path}/o", "snapshots", Snapshot.from_avro) if s.key.group is None]
+    assert (whole.heavy_low_end is not None, whole.heavy_high_end is not None) == (heavy == "low", heavy == "high")
+
+
+def test_a_mean_alone_has_values_outside_of_its_domain_too(tmp_path, capsys):
+    path = tmp_path / "mean.yaml"
+    path.write_text("collections: {load: {domain: {low: 0, high: 1, unit: cores}, epsilon: 1, mechanism: piecewise}}")
+    arguments = ["--collections", str(path), "--values", "normal(50,1)", "--reports", "100", "--output", str(tmp_path)]
+    assert command.main(["simulate", *arguments]) == 0
+    assert "load: 100 % of the values lie above 1 cores, and count as 1: is the unit right?" in capsys.readouterr().out
 
 
 def test_values_from_a_file(collections, tmp_path):

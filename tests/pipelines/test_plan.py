@@ -66,6 +66,20 @@ def test_a_plan_tells_every_level_the_alternatives_and_what_to_do(collections, c
         assert re.search(rf"^  {re.escape(shape)} +([0-9]|out of reach)", said, re.MULTILINE)
 
 
+def test_a_plan_tells_which_values_lie_outside_of_the_domain(collections, capsys, tmp_path):
+    (tmp_path / "v.csv").write_text("seconds,minutes,late\n1800,30,30\n5400,90,90\n2700,45,400\n")
+    for column, said in (
+        ("seconds", "seconds: 100 % of the values lie above 180 minutes, and count as 180: is the unit right?\n"),
+        ("late", "% of the values lie above 180 minutes, and count as 180\n"),
+    ):
+        assert plan(collections, "--reports", "2000", "--shape", f"{tmp_path}/v.csv:{column}") == 0
+        assert said in capsys.readouterr().out
+    shapes = [part for column in ("seconds", "minutes") for part in ("--shape", f"{tmp_path}/v.csv:{column}")]
+    assert plan(collections, "--reports", "2000", "--json", *shapes) == 0
+    [caution] = json.loads(capsys.readouterr().out)["cautions"]
+    assert "seconds: 100 % of the values lie above 180 minutes" in caution
+
+
 @pytest.mark.parametrize("name", ["age", "bytes", "mean", "seeded"])
 def test_every_kind_of_collection_can_be_planned(collections, capsys, name):
     assert plan(collections, "--reports", "3000", "--target", "mean ± 0.4", name=name) == 0
@@ -184,7 +198,7 @@ def test_the_documents_show_what_the_command_says(capsys, monkeypatch):
 
 
 def shares(collections, text, name="commute"):
-    [shape] = shapes_for(load_collections(collections)[name], [text], seed=1)
+    [shape], _ = shapes_for(load_collections(collections)[name], [text], seed=1)
     assert shape.distribution.sum() == pytest.approx(1)
     return shape.distribution
 
