@@ -85,13 +85,17 @@ class Sender:
                 # A pause is not made up for.
                 due += min(now - last, 10 * TICK_SECONDS) * self._rate
                 last = now
-                while due >= 1:
-                    due -= 1
-                    self._send(self._fleet.upload(time.time_ns() // 1_000_000))
-                while self._repeats and self._repeats[0][0] <= now:
-                    self._send_again(heapq.heappop(self._repeats)[2])
+                if self._unpaused.is_set():  # a pause may have come since the wait
+                    self._send_due(int(due), now)
+                    due %= 1
                 self._producer.poll(0)
             self._ended.wait(TICK_SECONDS)
+
+    def _send_due(self, count: int, now: float) -> None:
+        for _ in range(count):
+            self._send(self._fleet.upload(time.time_ns() // 1_000_000))
+        while self._repeats and self._repeats[0][0] <= now:
+            self._send_again(heapq.heappop(self._repeats)[2])
 
     def _send(self, upload: Upload) -> None:
         if upload.counted is not None:

@@ -153,8 +153,9 @@ class Watch:
             self.results.refresh()
             # Reading takes a core, which the engine has better use for.
             rest_seconds[0] = max(0.5, time.monotonic() - started)
-            if self.results.problems:
-                raise LostError(self.results.problems)
+            letters = verdict.wrong_letters(self.results.letters(), Counter(), self.ledger.books().letters)
+            if too_much := [*self.results.problems, *letters]:
+                raise LostError(too_much)
             try:
                 latest[:] = differences()
             except psycopg.Error as error:

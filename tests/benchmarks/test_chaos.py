@@ -23,8 +23,9 @@ from benchmarks.chaos.ledger import MINUTE_MS, UNKNOWN_NUMBER, Ledger, Reports
 from benchmarks.chaos.proxy import Proxy
 from benchmarks.chaos.results import Results
 from benchmarks.chaos.schedule import KINDS, Injury, fault
+from benchmarks.chaos.sender import Sender
 from benchmarks.chaos.table import Outcome
-from deploy.local.processes import HOST, eventually
+from deploy.local.processes import HOST, eventually, free_port
 from deploy.local.tools import ROOT
 from hushgram import load_collections
 from schemas.records import DeadLetter, Histogram, Key, Pane
@@ -159,6 +160,32 @@ def test_the_product_refuses_what_must_be_refused_and_accepts_the_rest(collectio
     cells = np.concatenate([part.cells for part in parsed if not isinstance(part, DeadLetter)])
     assert sorted(cells.tolist()) == sorted(cell for each in uploads if each.counted for cell in each.counted.cells)
     assert all(upload.counted for upload in uploads if upload.repeat_after_seconds is not None)
+
+
+class Hurried(threading.Event):
+    """A thread that waits for it has always just gone on when it is cleared."""
+
+    def __init__(self):
+        super().__init__()
+        self.waits = 0
+
+    def wait(self, timeout=None):
+        self.waits += 1
+        return True
+
+
+def test_a_sender_that_was_about_to_send_when_it_was_paused_does_not(collections):
+    ledger = Ledger(collections)
+    sender = Sender(Fleet(collections, 1), ledger, f"{HOST}:{free_port()}", "reports", 4, 1000)
+    sender._unpaused = Hurried()
+    with sender:
+        eventually("something to be sent", lambda: ledger.books().reports)
+        sender.pause()
+        waits, sent = sender._unpaused.waits, ledger.books()
+        eventually("some more turns", lambda: sender._unpaused.waits > waits + 3)
+        assert ledger.books().reports == sent.reports
+        sender.resume()
+        eventually("more to be sent", lambda: ledger.books().reports > sent.reports)
 
 
 # Verdicts ------------------------------------------------------------------------------------------------------------
