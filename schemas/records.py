@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from hushgram.arrays import FloatArray, IntArray
-from schemas.definitions import EVENT_FIELDS
 
 Reason = Literal[
     "undecodable",
@@ -27,6 +26,7 @@ Reason = Literal[
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 PAYLOAD_LIMIT = 4096
+EVENT_FIELDS = ("first_event", "last_event", "uploads")
 HEAVY_ENDS = ("heavy_low_end", "heavy_high_end")
 
 
@@ -153,8 +153,7 @@ class Snapshot:
 
     def to_avro(self) -> dict[str, Any]:
         own = {name: _plain(getattr(self, name)) for name in _own_fields(Snapshot)}
-        ends = {name: own.pop(name) for name in HEAVY_ENDS}
-        return {**_key_to_avro(self.key), **_pane_to_avro(self.pane), **own, **_events_to_avro(self.events), **ends}
+        return {**_key_to_avro(self.key), **_pane_to_avro(self.pane), **own, **_events_to_avro(self.events)}
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Snapshot:
