@@ -10,6 +10,8 @@ from typing import Any
 
 import fastavro.schema
 
+from schemas.records import EVENT_FIELDS, LATER_FIELDS
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -68,12 +70,10 @@ def without_dates(schema: Any) -> Any:
     return [without_dates(part) for part in schema] if isinstance(schema, list) else schema
 
 
-EVENT_FIELDS = ("first_event", "last_event", "uploads")
-
 REPORT = Definition("report.avsc", counts_reports=True)
 REPORT_BATCH = Definition("report_batch.avsc")
 HISTOGRAM = Definition("histogram.avsc", added=EVENT_FIELDS)
-SNAPSHOT = Definition("snapshot.avsc", added=(*EVENT_FIELDS, "heavy_low_end", "heavy_high_end", "time_zone"))
+SNAPSHOT = Definition("snapshot.avsc", added=(*EVENT_FIELDS, *LATER_FIELDS))
 DEAD_LETTER = Definition("dead_letter.avsc")
 
 REPORT_KINDS = {definition.name: definition for definition in (REPORT, REPORT_BATCH)}

@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from hushgram.arrays import FloatArray, IntArray
-from schemas.definitions import EVENT_FIELDS, SNAPSHOT
 
 Reason = Literal[
     "unreadable",
@@ -29,6 +28,9 @@ Reason = Literal[
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 PAYLOAD_LIMIT = 4096
+EVENT_FIELDS = ("first_event", "last_event", "uploads")
+LATER_FIELDS = ("heavy_low_end", "heavy_high_end", "time_zone")
+"""What snapshots have gained since version 1, beside the fields of events."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ class Snapshot:
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Snapshot:
         own: dict[str, Any] = {
-            name: record.get(name) if name in SNAPSHOT.added else record[name] for name in _own_fields(Snapshot)
+            name: record.get(name) if name in LATER_FIELDS else record[name] for name in _own_fields(Snapshot)
         }
         for name in ("probabilities", "cdf_points", "cdf_low", "cdf_high"):
             own[name] = None if own[name] is None else np.array(own[name], dtype=np.float64)
