@@ -264,27 +264,30 @@ def test_messages_that_are_deleted_unread_are_told_and_the_rest_is_read(admin, t
     assert "offsets 0 to 99 were deleted" in details
 
 
-@pytest.mark.parametrize("resumed", [False, True], ids=["running", "resumed"])
-def test_a_broker_that_comes_back_with_less_ends_the_stream(folder, resumed):
+def test_a_broker_that_comes_back_with_less_ends_streams_that_run_and_those_that_are_resumed(folder):
     """Were the source to go on at its offset, what is sent in place of the lost messages would never be read."""
-    with Broker(folder / f"forgetful-{resumed}") as broker:
-        topic = Topic(broker, "reports", 1)
-        topic.send([b"first"] * 50)
-        topic.send([b"second"] * 50)
-        reader = Reader(broker, topic.name)
-        reader.until(100)
+    with Broker(folder / "forgetful") as broker:
+        readers = {}
+        for name in ("running", "resumed"):
+            topic = Topic(broker, name, 1)
+            topic.send([b"first"] * 50)
+            topic.send([b"second"] * 50)
+            readers[name] = Reader(broker, name)
+            readers[name].until(100)
         broker.kill()
-        log = broker.directory / "data" / "reports-0" / f"{0:020d}.log"
-        log.write_bytes(log.read_bytes()[: log.stat().st_size // 2 + 10])  # the second batch is damaged, and dropped
+        for name in readers:
+            log = broker.directory / "data" / f"{name}-0" / f"{0:020d}.log"
+            log.write_bytes(
+                log.read_bytes()[: log.stat().st_size // 2 + 10]
+            )  # the second batch is damaged, and dropped
         broker.start()
-        assert first_offsets("reports", reader.properties, None, latest=True) == {0: 50}
-        if resumed:
-            reader.resume()
-        Topic(broker, "reports", 0).send([b"in their place"] * 200)
-
-        assert "lost messages that were read" in reader.until_it_ends()
-        assert len(reader.values()) == 100
-        reader.source.teardown()
+        readers["resumed"].resume()
+        for name, reader in readers.items():
+            assert first_offsets(name, reader.properties, None, latest=True) == {0: 50}
+            Topic(broker, name, 0).send([b"in their place"] * 200)
+            assert "lost messages that were read" in reader.until_it_ends()
+            assert len(reader.values()) == 100
+            reader.source.teardown()
 
 
 def test_the_sink_waits_for_brokers_that_are_away(broker, topic, monkeypatch, caplog):

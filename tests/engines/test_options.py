@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.portability.api.beam_job_api_pb2 import PipelineOptionType
+from apache_beam.portability.api import beam_job_api_pb2 as job_api
 from tools import or_skip
 
 from deploy.local.flink import job_server
@@ -36,7 +36,9 @@ def endpoint(tmp_path):
 def test_the_options_of_flink_are_those_that_its_job_server_names(endpoint, tmp_path):
     known = set(PipelineOptions([]).get_all_options())
     foreign = [option for option in described_options(endpoint) if option.name not in known]
-    flags = {option.name: option.default_value for option in foreign if option.type == PipelineOptionType.BOOLEAN}
+    flags = {
+        option.name: option.default_value for option in foreign if option.type == job_api.PipelineOptionType.BOOLEAN
+    }
     assert {name for name, default in flags.items() if default != "true"} == flink_options.SWITCH_ON
     assert {name for name, default in flags.items() if default == "true"} == flink_options.SWITCH_OFF
     assert {option.name for option in foreign} - set(flags) == flink_options.WITH_VALUE
