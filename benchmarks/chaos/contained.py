@@ -41,7 +41,8 @@ def run(module: str, arguments: Sequence[str]) -> int:
             os.killpg(child.pid, signal.SIGINT)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, pass_on)
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, pass_on)
     return child.wait()
 
 

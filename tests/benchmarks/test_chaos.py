@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -528,6 +530,17 @@ def test_what_a_run_has_started_ends_with_it_however_it_ends(inside, tmp_path, n
     rest = process.communicate()[0]
     assert (rest, process.returncode) == (("", -9) if number == signal.SIGKILL else ("interrupted\n", 7))
     eventually("the end of its processes", lambda: not sleepers(seconds))
+
+
+def test_a_hangup_that_is_ignored_stays_ignored(inside, tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as from nohup
+    try:
+        process = inside(str(tmp_path / "disk"), "stay", "1")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert [process.stdout.readline(), process.stdout.readline()] == ["done\n", "waits\n"]
+    [ignored] = re.findall(r"^SigIgn:\s*(\w+)$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)
+    assert int(ignored, 16) & (1 << (signal.SIGHUP - 1))
 
 
 def sleepers(seconds):
