@@ -44,6 +44,7 @@ from deploy.sizing.tables import (
 )
 from hushgram import Collection, Windows
 from schemas.messages import decode_message, encode_message
+from schemas.records import Events
 from transforms.combine import CombineTallies, TalliesCoder
 from transforms.deduplicate import SHARDS
 from transforms.seen_ids import SeenIds, ids_of
@@ -261,7 +262,8 @@ def test_the_state_of_a_window_is_its_accumulator_encoded():
     """Counted from single cells, and added up from parts as a pipeline does."""
     reports, combine = 12_000, CombineTallies()
     cells = cells_of(SMALL, reports, np.random.default_rng(5))
-    parts = [Tallies({SMALL.revision: (part.size, SMALL.tally(part))}) for part in np.split(cells, 60)]
+    events = Events(0, 1, 200)
+    parts = [Tallies({SMALL.revision: (part.size, SMALL.tally(part))}, events) for part in np.split(cells, 60)]
     accumulator = combine.create_accumulator()
     for part in parts:
         accumulator = combine.add_input(accumulator, part)
