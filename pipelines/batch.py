@@ -20,7 +20,7 @@ from pipelines.console import UsageError, check_generation, collections_in, comp
 from pipelines.engines import check_runner, engine_of, only_translated, pipeline_with, quieten
 from pipelines.inputs import matching_files
 from pipelines.options import parse, plain_flags
-from pipelines.outputs import RESULTS, check_directory, disk_errors_in_one_line
+from pipelines.outputs import check_directory, disk_errors_in_one_line
 from pipelines.progress import Progress
 from pipelines.results import result_files
 from schemas.definitions import HISTOGRAM, SNAPSHOT
@@ -96,7 +96,7 @@ def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> Job:
     temp_location = PipelineOptions(list(for_beam)).view_as(GoogleCloudOptions).temp_location
     here = not any(option.startswith("--runner") for option in for_beam)
     if here:
-        check_directory("--output", options.output, RESULTS)
+        check_directory("--output", options.output, ("snapshots", "histograms", "runs"))
     context = sinks.Run(
         streaming=False, here=here, temp_location=temp_location, patience_seconds=sinks.patience_in(options)
     )

@@ -221,7 +221,7 @@ def test_rollup_is_what_longer_windows_would_have_been(job, output, tmp_path, ca
     assert command.main([*again, "--estimator", "em"]) == 2
     assert "estimator: got 'em'" in capsys.readouterr().err
     assert command.main([*again, "--window", "90m"]) == 2
-    assert "--window: got 90m, allowed: a multiple of 2h" in capsys.readouterr().err
+    assert "2026-01-01 00:00 – 02:00 UTC do not fit evenly into 90m" in capsys.readouterr().err
 
 
 def test_show_and_check_speak_plainly(job, output, capsys):

@@ -1,6 +1,7 @@
 """Disks that are full, and places that cannot be written: one line, nothing half-written, nothing hidden left."""
 
 import os
+import re
 
 import pytest
 from small_disk import SIZE, on_a_small_disk
@@ -53,6 +54,10 @@ def commands(base, output):
     }
 
 
+PROGRESS = re.compile(r"running, |[0-9,]+ reports read, ")
+"""How a busy machine is told, in a log, that a run goes on."""
+
+
 def test_on_a_full_disk_a_command_ends_with_one_line_and_leaves_nothing_half_written(base, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -61,7 +66,7 @@ def test_on_a_full_disk_a_command_ends_with_one_line_and_leaves_nothing_half_wri
     *failed, last = on_a_small_disk(tmp_path, disk, [*given.values(), fits])
     assert last.code == 0, last
     for name, ended in zip(given, failed, strict=True):
-        said = [line for line in ended.errors.splitlines() if not line.startswith("running, ")]
+        said = [line for line in ended.errors.splitlines() if not PROGRESS.match(line)]
         assert ended.code == 2, (name, ended)
         assert len(said) == 1, (name, ended.errors)
         assert said[0].startswith("hushgram: "), said
