@@ -101,16 +101,28 @@ def test_a_signal_ends_a_program_whose_reader_has_left(tmp_path):
 
 
 def test_children_are_found_by_both_ways():
-    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"]) as child:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as child:
+
+        def both():
+            """Those of this test: other tests have children in this process, too."""
+            found = {pid for pid in signals.descendants() if _group_of(pid) == child.pid}
+            return found if len(found) == 2 else None
+
         try:
-            found = eventually("both processes", lambda: len(signals.descendants()) >= 2 and signals.descendants())
+            found = eventually("both processes", both)
             assert child.pid in found
-            by_ps = {pid for pid, _ in signals._processes_of_ps()}
-            assert set(found) <= by_ps
-            assert by_ps & {pid for pid, _ in signals._processes_of_linux()} >= {os.getpid(), *found}
+            for processes in (signals._processes_of_linux(), signals._processes_of_ps()):
+                assert {os.getpid(), *found} <= {pid for pid, _ in processes}
+                assert (child.pid, os.getpid()) in processes
         finally:
-            for pid in found:
-                os.kill(pid, signal.SIGKILL)
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def _group_of(pid):
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
 
 
 @pytest.fixture(scope="module")
