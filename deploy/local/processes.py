@@ -27,6 +27,10 @@ PORTS = range(10_000, 32_768)
 """Below those the kernel gives to outgoing connections."""
 
 
+PATIENCE_SECONDS = 300.0
+"""What is waited for comes far sooner, unless the machine is busy with something else; then it is worth waiting for."""
+
+
 class ProcessError(RuntimeError):
     """A process that ended, or did not come up in time; the message has the end of its log."""
 
@@ -66,7 +70,7 @@ class Process:
         if not self.alive:
             raise ProcessError(f"{self.name} ended with {self.returncode}; {self.tail()}")
 
-    def wait(self, ready: Callable[[], object], seconds: float = 90) -> None:
+    def wait(self, ready: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
         """Returns once `ready` is true, and raises as soon as the program has ended."""
 
         def is_ready() -> object:
@@ -193,7 +197,7 @@ def listening(address: str) -> bool:
         return True
 
 
-def eventually(what: str, condition: Callable[[], Found | None], seconds: float = 60) -> Found:
+def eventually(what: str, condition: Callable[[], Found | None], seconds: float = PATIENCE_SECONDS) -> Found:
     """The first true value of `condition`; an OSError of its own means not yet."""
     end = time.monotonic() + seconds
     while True:

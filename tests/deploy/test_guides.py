@@ -54,9 +54,9 @@ def test_the_commands_do_what_the_guide_says(guide, tmp_path):
             process = Process(["bash", "-c", script], tmp_path / f"block-{number}.log", environment)
             running.append(process)
             if mark == "keep-running":
-                process.wait(lambda log=process.log: any(word in log.read_text() for word in READY), 180)
+                process.wait(lambda log=process.log: any(word in log.read_text() for word in READY))
             else:
-                eventually(f"the end of block {number}", lambda ended=process: not ended.alive, 180)
+                eventually(f"the end of block {number}", lambda ended=process: not ended.alive)
                 assert process.returncode == 0, f"{commands}\n{process.tail()}"
             for other in running:
                 assert other.returncode in (None, 0), other.tail()

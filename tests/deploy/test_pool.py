@@ -72,7 +72,7 @@ def kill_one(pool, known):
 
 def test_a_worker_that_is_killed_while_it_starts_is_started_again(pool, runner):
     answer, killed = asked_for(pool, runner), set()
-    eventually("a worker to kill", lambda: kill_one(pool, killed), 60)
+    eventually("a worker to kill", lambda: kill_one(pool, killed))
     assert not runner.connected.is_set()
     assert answer.result(120).error == ""
     assert runner.connected.wait(60)
@@ -81,7 +81,7 @@ def test_a_worker_that_is_killed_while_it_starts_is_started_again(pool, runner):
 
 def test_a_worker_that_never_comes_up_is_told_to_the_runner(pool, runner):
     answer, killed = asked_for(pool, runner), set()
-    eventually("the end of every attempt", lambda: kill_one(pool, killed) and answer.done(), 120)
+    eventually("the end of every attempt", lambda: kill_one(pool, killed) and answer.done())
     assert answer.result().error == (
         "worker 1-1 ended with -9 before it had connected, 4 times: the output of the pool tells why"
     )

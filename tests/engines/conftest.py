@@ -107,7 +107,7 @@ class Run:
         environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary)}
         self.process = Process(command, folder / f"{name}.log", environment)
 
-    def until_tallies(self, expected, seconds=150):
+    def until_tallies(self, expected, seconds=300):
         """Waits for exactly these; a tally that is ever too high fails at once."""
 
         def all_there():
@@ -124,14 +124,14 @@ class Run:
         except TimeoutError:
             assert tallies_in(self.output) == expected
 
-    def until_letters(self, refused, of_unknown_number, seconds=120):
+    def until_letters(self, refused, of_unknown_number, seconds=300):
         """Letters are written when the minute of receipt is over."""
         try:
             eventually("the letters", lambda: letters_in(self.output) == (refused, of_unknown_number), seconds)
         except TimeoutError:
             assert letters_in(self.output) == (refused, of_unknown_number)
 
-    def until_some(self, seconds=90):
+    def until_some(self, seconds=300):
         eventually("the first pane", lambda: tallies_in(self.output), seconds)
 
     def stop(self):

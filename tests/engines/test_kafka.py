@@ -156,10 +156,10 @@ class Reader:
                 return str(error)
             return None
 
-        return eventually("the end of the stream", ended, 60)
+        return eventually("the end of the stream", ended)
 
     def until(self, count):
-        eventually(f"{count} messages", lambda: len(self.call().values()) >= count, 60)
+        eventually(f"{count} messages", lambda: len(self.call().values()) >= count)
         assert len(self.values()) == count
 
 

@@ -286,7 +286,7 @@ def writing(server, snapshots, **options):
 
 
 def waits(caplog, reason):
-    eventually("the line that tells of waiting", lambda: any(reason in line for line in lines(caplog)), 60)
+    eventually("the line that tells of waiting", lambda: any(reason in line for line in lines(caplog)))
 
 
 def lines(caplog):

@@ -112,16 +112,16 @@ def test_tables_of_a_stream_on_prism(collections, prism, now, start_stream, post
     prepare_tables(postgres.url)
     sinks = f"--sink={postgres.url}", f"--sink=prometheus:{exposed}"
     run = start_stream("--watch", inbox, f"--prism_location={prism}", *sinks)
-    eventually("the first rows", lambda: rows_in(postgres), 90)
+    eventually("the first rows", lambda: rows_in(postgres))
     postgres.kill()
     move_in("second.avro", rows[1::3])
-    eventually("the first line", lambda: lines("waiting, for at most 10m"), 60)
+    eventually("the first line", lambda: lines("waiting, for at most 10m"))
     postgres.start()
-    eventually("the line after it", lambda: lines("back after"), 60)
+    eventually("the line after it", lambda: lines("back after"))
     with postgres.connect() as connection:
         connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
         move_in("third.avro", rows[2::3])
-        eventually("the second line", lambda: lines("waiting, for at most 10m") == 2, 60)
+        eventually("the second line", lambda: lines("waiting, for at most 10m") == 2)
         connection.execute("ALTER TABLE elsewhere RENAME TO hushgram_snapshots")
     run.until_tallies(exact_tallies(list(collections.values()), rows))
     run.until_letters({}, 1)
@@ -129,11 +129,11 @@ def test_tables_of_a_stream_on_prism(collections, prism, now, start_stream, post
     def best():
         return read_results(str(run.output), "snapshots", Snapshot.from_avro)
 
-    eventually("the rows", lambda: rows_in(postgres) == [s.to_avro() for s in best()], 60)
+    eventually("the rows", lambda: rows_in(postgres) == [s.to_avro() for s in best()])
     assert (lines("waiting"), lines("back after")) == (2, 2)
     newest = {(s.key.collection, s.key.group or ""): s for s in sorted(best(), key=lambda s: s.key.window_end)}
     expected = {key: (s.reports, s.mean) for key, s in newest.items()}
-    eventually("the gauges", lambda: gauges(exposed) == (expected, 1), 60)
+    eventually("the gauges", lambda: gauges(exposed) == (expected, 1))
     _ends_when_asked(run)
 
 
@@ -146,7 +146,7 @@ def test_a_sink_that_stays_away_ends_a_stream_on_prism_with_a_line(
     with postgres.connect() as connection:
         options = "--watch", tmp_path, f"--prism_location={prism}", f"--sink={postgres.url}", "--sink-patience=1s"
         run = start_stream(*options)
-        eventually("the start", lambda: "reading" in run.process.log.read_text(), 90)
+        eventually("the start", lambda: "reading" in run.process.log.read_text())
         connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
         assert run.process.join(120) == 2, run.process.tail()
     last = run.process.log.read_text().splitlines()[-1]

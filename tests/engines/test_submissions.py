@@ -78,7 +78,7 @@ def test_a_job_outlives_the_command_and_the_job_server(
         topic.send(later.messages)
         early.add(later)
         expected = exact_tallies(list(collections.values()), early.accepted)
-        eventually("the tallies", lambda: tallies_in(run.output) == expected, 120)
+        eventually("the tallies", lambda: tallies_in(run.output) == expected)
     finally:
         [job] = [job for job in cluster.jobs() if job.name == name]
         cluster.cancel(job.id)

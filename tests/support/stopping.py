@@ -57,7 +57,7 @@ class Program:
         for _ in range(rng.choice((1, 1, 3))):
             self.send(number, to_group=rng.random() < 0.5)
 
-    def end(self, timeout_seconds: float = 60) -> tuple[int, str, str]:
+    def end(self, timeout_seconds: float = 300) -> tuple[int, str, str]:
         """Exit code, output and error output, once it has ended; killed if it does not."""
         try:
             output, errors = self.process.communicate(timeout=timeout_seconds)
