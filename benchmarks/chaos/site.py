@@ -33,6 +33,9 @@ FLINK_SETTINGS = {
     "restart-strategy.fixed-delay.delay": "1 s",
 }
 
+LEADER_SECONDS = 60.0
+"""A JobManager that has no leader for this long is started again."""
+
 
 class Site:
     """Starts with `with`, and ends with it. `revive` does what a supervisor does: it starts again what has ended."""
@@ -156,7 +159,7 @@ class Site:
         return [
             ("broker", _alive(self.broker.processes)),
             ("database", _alive(self.database.processes) and self._database_answers()),
-            ("JobManager", _alive(self._job_manager())),
+            ("JobManager", _alive(self._job_manager()) and self._has_leader()),
             ("TaskManager", len(task_managers) == TASK_MANAGERS and _alive(task_managers)),
             ("worker pool", _alive(self._pool())),
         ]
@@ -166,6 +169,19 @@ class Site:
 
     def _pool(self) -> list[Process]:
         return [process for process in self.cluster.processes if process.name == "pool"]
+
+    def _has_leader(self) -> bool:
+        """A JobManager that was frozen for longer than its ZooKeeper session may never be elected again (Flink 1.19): a
+        process that waits for ever. A liveness probe would restart it, and so does this harness."""
+
+        def answers() -> bool:
+            return not _alive(self._job_manager()) or isinstance(self.cluster.jobs(), list)
+
+        try:
+            eventually("the JobManager to lead", answers, LEADER_SECONDS)
+        except TimeoutError:
+            return False
+        return _alive(self._job_manager())
 
     def _database_answers(self) -> bool:
         """A server that recovers, or shuts down after a full disk, is a process and yet no database."""
