@@ -27,16 +27,8 @@ from schemas.definitions import HISTOGRAM, SNAPSHOT
 from transforms.aggregate import AggregateRun
 from transforms.parse import Parser
 from transforms.plan import Plan
-from transforms.runs import (
-    DEAD_LETTERS,
-    Attempt,
-    CountedFile,
-    RunError,
-    committed_runs,
-    default_name,
-    outcome,
-    plan_attempt,
-)
+from transforms.run_store import DEAD_LETTERS, committed_runs, outcome, plan_attempt
+from transforms.runs import Attempt, CountedFile, RunError, default_name
 from transforms.sinks.files import FORMATS, WriteWindows
 from transforms.sources.avro_files import ReadReportFiles, fingerprint
 

@@ -16,7 +16,8 @@ from pipelines.inputs import tell_passed_over
 from schemas.reading import avro_records
 from schemas.records import Histogram, Key, Snapshot
 from transforms.matching import Matched, match_files, open_file
-from transforms.runs import DEAD_LETTERS, committed_runs, listed_again_if_gone, run_folder
+from transforms.run_store import DEAD_LETTERS, committed_runs, listed_again_if_gone
+from transforms.runs import run_folder
 
 Result = TypeVar("Result", Snapshot, Histogram)
 

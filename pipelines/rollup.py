@@ -21,7 +21,7 @@ from pipelines.words import span
 from schemas.definitions import HISTOGRAM, SNAPSHOT
 from schemas.records import Histogram, Key, Pane, Snapshot
 from transforms.estimate import SHARES, histogram, snapshots
-from transforms.runs import committed_runs
+from transforms.run_store import committed_runs
 from transforms.sinks.files import FORMATS, window_name, write_window
 from transforms.tallies import Tallies
 

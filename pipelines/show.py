@@ -6,6 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -86,7 +87,10 @@ class Follower:
     def lines(self) -> Iterator[str]:
         new = [path for path in result_files(self.directory, "snapshots") if path not in self.seen]
         self.seen.update(new)
-        snapshots = [Snapshot.from_avro(record) for path in new for record in read_records(path)]
+        snapshots = []
+        for path in new:
+            with suppress(FileNotFoundError):  # a better one has taken its place, and is listed next time
+                snapshots += [Snapshot.from_avro(record) for record in read_records(path)]
         for s in sorted(snapshots, key=lambda s: (s.key.window_start, s.key.group or "", s.reports)):
             yield pane_line(s)
 

@@ -22,7 +22,7 @@ from pipelines.outputs import RESULTS, check_directory
 from transforms.aggregate import AggregateReports
 from transforms.parse import Parser
 from transforms.plan import Plan
-from transforms.runs import committed_runs
+from transforms.run_store import committed_runs
 from transforms.sinks.files import FORMATS
 from transforms.sinks.panes import WriteLetters, WritePanes
 from transforms.sources.kafka import ReadKafka

@@ -17,13 +17,9 @@ from schemas.definitions import DEAD_LETTER, HISTOGRAM
 from schemas.records import Histogram, Key, Pane
 from transforms.estimate import histogram
 from transforms.panes import PaneOfWindow
-from transforms.runs import (
+from transforms.run_store import (
     DEAD_LETTERS,
     HISTOGRAMS,
-    Attempt,
-    CountedIds,
-    Manifest,
-    RunError,
     commit,
     committed_runs,
     listed_again_if_gone,
@@ -31,6 +27,7 @@ from transforms.runs import (
     remove_leftovers,
     sum_window,
 )
+from transforms.runs import Attempt, CountedIds, Manifest, RunError
 from transforms.sinks.files import WriteRecords, window_name
 
 

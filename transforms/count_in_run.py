@@ -13,7 +13,8 @@ from schemas.columns import UIntArray
 from transforms.deduplicate import NO_IDS, duplicates, first_of_each_id, unpack
 from transforms.emit import Emitting
 from transforms.plan import Plan
-from transforms.runs import Attempt, ids_paths
+from transforms.run_store import ids_paths
+from transforms.runs import Attempt
 from transforms.sinks.files import write_atomically
 
 COUNTED_IDS = "counted_ids"

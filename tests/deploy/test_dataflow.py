@@ -17,7 +17,7 @@ from deploy.dataflow.metadata import HERE, metadata, text
 from pipelines import batch, command, streaming
 from pipelines.engines import for_stream
 from transforms.combine import TalliesCoder
-from transforms.runs import plan_attempt
+from transforms.run_store import plan_attempt
 
 YAML = """
 collections:

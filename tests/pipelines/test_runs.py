@@ -20,7 +20,7 @@ from pipelines.page.library import Library
 from pipelines.results import read_results
 from schemas.definitions import REPORT_BATCH
 from schemas.records import Snapshot
-from transforms.runs import committed_runs
+from transforms.run_store import committed_runs
 
 YAML = """
 collections:

@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines import batch, command, streaming
 from pipelines.engines import DATAFLOW
-from transforms.runs import plan_attempt
+from transforms.run_store import plan_attempt
 
 YAML = "collections: {commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}}"
 TABLE = "bigquery:some-project.results.snapshots"

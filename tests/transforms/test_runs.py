@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.records import Key
+from transforms.run_store import commit, committed_runs, outcome, plan_attempt
 from transforms.runs import (
     Attempt,
     CountedFile,
@@ -16,12 +17,8 @@ from transforms.runs import (
     Manifest,
     RunError,
     check_files,
-    commit,
-    committed_runs,
     default_name,
     objection,
-    outcome,
-    plan_attempt,
     touched,
 )
 
