@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import socket
@@ -23,6 +24,9 @@ from psycopg.types.json import Jsonb
 from schemas.records import Histogram, Snapshot
 from transforms.sinks.patience import DEFAULT_SECONDS, OutOfPatienceError, one_line, patiently
 from transforms.sinks.postgresql_tables import Connection, PostgreSQLError, columns, prepare, upsert
+
+# Of a pipeline that fails it warns, and then raises the same error, which the sink tells of.
+logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AT_ONCE = 100
