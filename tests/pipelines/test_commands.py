@@ -270,7 +270,7 @@ def test_other_parameters_are_recognised_and_what_accepts_them_is_said(collectio
 
 def test_durations_in_messages_are_written_as_people_write_them(collections, tmp_path, capsys):
     known = ["--collections", collections]
-    made = ["--collection", "commute", "--reports", "50", "--hours", "1", "--output", str(tmp_path / "r")]
+    made = ["--collection", "commute", "--reports", "50", "--hours", "2", "--output", str(tmp_path / "r")]
     assert command.main(["simulate", *known, *made]) == 0
     output = str(tmp_path / "o")
     assert command.main(["aggregate", *known, "--input", f"{tmp_path}/r/*.avro", "--output", output]) == 0
@@ -278,7 +278,7 @@ def test_durations_in_messages_are_written_as_people_write_them(collections, tmp
     for window in ("90m", "5400s"):
         rolled = ["--input", output, "--window", window, "--output", str(tmp_path / "rolled")]
         assert command.main(["rollup", *known, *rolled]) == 2
-        assert "windows of 'commute' such as 2026-01-01 00:00 – 01:00 UTC do not fit evenly into 90m" in (
+        assert "windows of 'commute' such as 2026-01-01 01:00 – 02:00 UTC do not fit evenly into 90m" in (
             capsys.readouterr().err
         )
     for windows, message in (

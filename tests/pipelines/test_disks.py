@@ -108,7 +108,7 @@ def test_where_nothing_can_be_written_is_told_before_any_work(base, tmp_path, ca
 
 
 def test_a_folder_of_the_results_that_cannot_be_written_is_told_before_any_work(base, tmp_path, capsys):
-    for folder in RESULTS:
+    for folder in ("snapshots", "histograms", "runs"):
         results = tmp_path / folder
         results.mkdir()
         (results / folder).symlink_to(folder)
