@@ -31,6 +31,8 @@ ON_DATAFLOW = [
     "--project=some-project", "--region=europe-west1",
     "--temp_location=gs://bucket/t", "--staging_location=gs://bucket/s",
 ]  # fmt: skip
+pytestmark = pytest.mark.slow
+
 HOURS = "windows of 1h every 1h, delay 2m, age 1d, early 1m"
 OF_A_RUN = [
     "Aggregate/By shard of ids",

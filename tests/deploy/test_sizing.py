@@ -50,6 +50,8 @@ from transforms.deduplicate import SHARDS
 from transforms.seen_ids import SeenIds, ids_of
 from transforms.tallies import Tallies
 
+pytestmark = pytest.mark.slow
+
 DOC = Path(__file__).parents[2] / "docs" / "sizing.md"
 SMALL = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0, groups=("DE", "FR", "US"))
 COSTS = Costs(

@@ -58,6 +58,7 @@ PROGRESS = re.compile(r"running, |[0-9,]+ reports read, ")
 """How a busy machine is told, in a log, that a run goes on."""
 
 
+@pytest.mark.slow
 def test_on_a_full_disk_a_command_ends_with_one_line_and_leaves_nothing_half_written(base, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()

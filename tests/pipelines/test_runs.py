@@ -22,6 +22,8 @@ from schemas.definitions import REPORT_BATCH
 from schemas.records import Snapshot
 from transforms.run_store import committed_runs
 
+pytestmark = pytest.mark.slow
+
 YAML = """
 collections:
   commute:

@@ -16,6 +16,8 @@ from stopping import COMMAND, SIGNALS, Program
 from deploy.local.processes import eventually
 from pipelines import command, signals
 
+pytestmark = pytest.mark.slow
+
 YAML = """
 collections:
   commute: {domain: {low: 0, high: 180}, buckets: 256, epsilon: 4, windows: {size: 1h}}
