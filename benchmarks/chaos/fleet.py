@@ -105,7 +105,7 @@ class Fleet:
         return Upload(message, counted=counted, repeat_after_seconds=after)
 
     def _bad(self, fate: str, now_ms: int) -> Upload:
-        """A single report that is cut short, or that says what cannot be."""
+        """A single report that is cut short, or that is invalid."""
         collection = self._collections["commute"]
         row = {
             "collection": collection.name,

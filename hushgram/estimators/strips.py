@@ -29,16 +29,16 @@ def least_squares(parts: Sequence[Part]) -> list[Uncertainty]:
 
 def _fit(parts: Sequence[Part], row: int, edges: FloatArray) -> Uncertainty:
     size = edges.size - 1
-    information, told, noise = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
+    information, weighted_sum, noise = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
     for part in parts:
         matrix, weighted = _matrices(part.mechanism)
         counts = part.counts[row]
-        reports, heard = counts.sum(), weighted @ counts
+        reports, projection = counts.sum(), weighted @ counts
         information += reports * (weighted @ matrix)
-        told += heard
-        noise += (weighted * counts) @ weighted.T - np.outer(heard, heard) / reports
+        weighted_sum += projection
+        noise += (weighted * counts) @ weighted.T - np.outer(projection, projection) / reports
     inverse = np.linalg.pinv(information, rcond=SMALLEST_DIRECTION, hermitian=True)
-    return Uncertainty(edges, inverse @ told, inverse @ noise @ inverse)
+    return Uncertainty(edges, inverse @ weighted_sum, inverse @ noise @ inverse)
 
 
 @lru_cache(maxsize=16)

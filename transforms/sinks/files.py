@@ -179,29 +179,6 @@ def _rank_of(path: str) -> tuple[int, int] | None:
 
 
 @dataclass
-class WriteWindows(beam.PTransform[Any, Any]):
-    """Results of one kind to a directory, a file for each window; the paths written come out."""
-
-    directory: str
-    definition: Definition
-    format: str
-
-    def expand(self, records: PCollection[Any]) -> PCollection[Any]:
-        return (
-            records
-            | "By window"
-            >> beam.Map(lambda record: (window_name(record.key), record)).with_output_types(
-                Tuple[str, records.element_type]
-            )
-            | "Together" >> beam.GroupByKey()
-            | "Write" >> beam.MapTuple(self.write)
-        )
-
-    def write(self, name: str, records: Iterable[Snapshot | Histogram]) -> str | None:
-        return write_window(self.directory, self.definition, self.format, list(records))
-
-
-@dataclass
 class WriteRecords(beam.PTransform[Any, Any]):
     """Records of one kind to a directory, in one format; the paths written come out."""
 
@@ -217,11 +194,19 @@ class WriteRecords(beam.PTransform[Any, Any]):
             | "Write" >> beam.MapTuple(self.write)
         )
 
-    def write(self, name: str, records: Iterable[Record]) -> str:
+    def write(self, name: str, records: Iterable[Any]) -> str | None:
         path = FileSystems.join(self.directory, *f"{name}.{self.format}".split("/"))
         ordered = sorted(records, key=_order)
         write_atomically(path, FORMATS[self.format](self.definition, ordered))
         return path
+
+
+@dataclass
+class WriteWindows(WriteRecords):
+    """The same for results of windows, each in place of poorer ones only."""
+
+    def write(self, name: str, records: Iterable[Any]) -> str | None:
+        return write_window(self.directory, self.definition, self.format, list(records))
 
 
 def _with_name(record: Record) -> tuple[str, Record]:
