@@ -4,21 +4,34 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup packages demo stream-demo test test-fast lint format benchmarks peers soak chaos coverage paper clean
+.PHONY: setup packages docs demo stream-demo test test-fast test-under-load lint format benchmarks peers soak chaos coverage paper clean
 
 setup: .venv/ready
 
-.venv/ready: pyproject.toml constraints.txt setup.py
+INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
+
+.venv/bin/python:
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[kafka,postgresql,view,plot,gcp,dev]'
+
+# Everything. What the demo needs is part of it.
+.venv/ready: pyproject.toml constraints.txt setup.py | .venv/bin/python
+	$(INSTALL) '.[all,dev,docs]'
+	touch $@ .venv/demo-ready
+
+.venv/demo-ready: pyproject.toml constraints.txt setup.py | .venv/bin/python
+	$(INSTALL) '.[beam,view]'
 	touch $@
 
 # Debian's programs for the tests, where that is how they are had.
 packages:
-	deploy/local/packages.sh
+	devtools/packages.sh
 
 test: setup packages lint
 	$(BIN)/pytest --numprocesses=auto --dist=loadgroup
+
+# The whole suite three times beside two processes that keep both cores busy: nothing in it may depend on time.
+test-under-load: setup packages
+	$(BIN)/python -m devtools.busy --processes 2 --times 3 $(BIN)/pytest --numprocesses=auto --dist=loadgroup
 
 test-fast: setup
 	$(BIN)/pytest --numprocesses=auto -m 'not slow'
@@ -32,11 +45,17 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The site, to build/site/index.html: guides and the API reference.
+docs: setup
+	$(BIN)/python -m devtools.collection_keys
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "file://$(CURDIR)/build/site/index.html"
+
 # A million devices, three collections over real data: simulated, aggregated on the in-process runner, shown.
 DEMO := build/demo
 SIMULATE := $(BIN)/hushgram simulate --collections examples/demo.yaml --hours 4
 
-demo: setup
+demo: .venv/demo-ready
 	rm -rf $(DEMO)
 	$(SIMULATE) --collection pickup --values taxi --reports 500000 --output $(DEMO)/reports/pickup
 	$(SIMULATE) --collection contribution --values retirement --reports 250000 --packed --output $(DEMO)/reports/contribution
@@ -44,12 +63,16 @@ demo: setup
 	$(BIN)/hushgram aggregate --collections examples/demo.yaml --input '$(DEMO)/reports/*/*.avro' --output $(DEMO)/results
 	$(BIN)/hushgram show $(DEMO)/results $(foreach c,pickup contribution income,--truth $(DEMO)/reports/$(c)/truth.jsonl)
 	$(BIN)/hushgram view $(DEMO)/results --output $(DEMO)/page.html
+	@echo
+	@echo "Nothing but privatised reports went in; what is in truth, the simulation kept aside."
+	@echo "Look at it:  file://$(CURDIR)/$(DEMO)/page.html"
+	@echo "Next:        $(BIN)/hushgram try YOUR.csv:COLUMN   does the same with numbers of your own; docs/tour.md goes on"
 
 # Kafka, an engine, simulated devices and the pipeline on this machine, panes as they arrive; ENGINE=flink for a cluster.
 ENGINE := prism
 
 stream-demo: setup
-	$(BIN)/python -m deploy.local.demo --engine $(ENGINE)
+	$(BIN)/python -m devtools.demo --engine $(ENGINE)
 
 benchmarks: setup
 	$(BIN)/python -m benchmarks.speed

@@ -26,8 +26,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 
 from hushgram import Collection, load_collections
-from pipelines import batch, simulate
-from schemas.definitions import REPORT_BATCH
+from hushgram.pipelines import aggregate
+from hushgram.pipelines.simulate import command
+from hushgram.schemas.avro_schemas import REPORT_BATCH
 
 YAML = """
 collections:
@@ -89,7 +90,7 @@ def ours(collections: Path, pattern: str, output: Path) -> float:
     with open(os.devnull, "w") as nowhere:
         before, sys.stdout = sys.stdout, nowhere
         try:
-            batch.run(arguments)
+            aggregate.run(arguments)
         finally:
             sys.stdout = before
     return time.perf_counter() - started
@@ -159,9 +160,9 @@ def main() -> None:
         collections = base / "collections.yaml"
         collections.write_text(YAML)
         [collection] = load_collections(collections).values()
-        cells = collection.randomizer.cells
+        cells = collection.mechanism.cells
         made = ["--collections", str(collections), "--reports", str(SINGLE), "--hours", str(HOURS), "--ids"]
-        simulate.run([*made, "--output", str(base / "single")])
+        command.run([*made, "--output", str(base / "single")])
         write_packed(base / "packed", collection, PACKED)
         singles, packed = str(base / "single" / "*.avro"), str(base / "packed" / "*.avro")
         ours(collections, singles, base / "warm")
@@ -170,7 +171,7 @@ def main() -> None:
         small = min(ours(collections, packed, base / "o2") for _ in range(2))
         alone = min(polars_alone(sorted((base / "single").glob("*.avro")), cells) for _ in range(3))
         one = sorted((base / "single").glob("*.avro"))[0]
-        plain = plain_beam(str(one), cells) / simulate.ROWS_PER_FILE * SINGLE
+        plain = plain_beam(str(one), cells) / command.ROWS_PER_FILE * SINGLE
         rows = [
             ("Report files (deflate, with ids and groups) against plain Beam", f"{plain / fast:.0f}× faster", "≥ 30×"),
             ("(reports/s: plain Beam, ours)", f"{SINGLE / plain:,.0f}, {SINGLE / fast:,.0f}", ""),
@@ -186,7 +187,7 @@ def main() -> None:
         ten, hundred = memory(collections, base / "ten"), memory(collections, base / "packed")
         measured = f"{hundred / ten:.2f}×, {hundred:.0f} MB"
         rows.append(("10⁸ packed reports: memory against that at 10⁷", measured, "≤ 1.2×, under 700 MB"))
-        print("| what | measured | reach |\n|---|---|---|")
+        print("| what | measured | target |\n|---|---|---|")
         for row in rows:
             print("| " + " | ".join(row) + " |")
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.datasets import SMOOTH, SPIKY
 from hushgram import Collection
-from hushgram.arrays import FloatArray
+from hushgram._arrays import FloatArray
 from hushgram.estimate import Estimate
 
 REPORTS = (10_000, 100_000, 1_000_000)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
-from hushgram.arrays import FloatArray, IntArray
-
-DATA = Path(__file__).parent / "data"
+from hushgram._arrays import FloatArray, IntArray
+from hushgram.pipelines.simulate.shapes import BUNDLED
 
 
 def bundled_counts(name: str, buckets: int) -> IntArray:
     """How many of a data set's values lie in each bucket of its domain."""
-    with np.load(DATA / f"{name}.npz") as file:
+    with np.load(BUNDLED / f"{name}.npz") as file:
         values, counts = file["values"] * float(file["scale"]), file["counts"]
         low, high = float(file["lo"]), float(file["hi"])
     # A hair more than the exact edge: values that lie on one are decimal fractions, not binary ones.

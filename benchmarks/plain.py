@@ -18,14 +18,14 @@ from apache_beam.transforms import trigger, window
 
 from benchmarks.batch import CountCells
 from hushgram import load_collections
-from pipelines.engines import for_stream
-from schemas.messages import decode_message
-from transforms.kafka_client import first_offsets
-from transforms.sources.kafka import ReadKafka
-from transforms.sources.poll import Poll
+from hushgram.pipelines.runners import for_stream
+from hushgram.schemas.messages import decode_message
+from hushgram.transforms.kafka_client import first_offsets
+from hushgram.transforms.sources.kafka import ReadKafka
+from hushgram.transforms.sources.message_batch import MessageBatch
 
 
-def reports(poll: Poll) -> Iterator[Any]:
+def reports(poll: MessageBatch) -> Iterator[Any]:
     for message in poll.messages:
         _, report = decode_message(message or b"")
         yield window.TimestampedValue((report["group"] or "", report["cell"]), report["event_time"] / 1000)
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
             trigger=trigger.AfterWatermark(early=trigger.AfterProcessingTime(1)),
             accumulation_mode=trigger.AccumulationMode.DISCARDING,
         )
-        | beam.CombinePerKey(CountCells(collection.randomizer.cells))
+        | beam.CombinePerKey(CountCells(collection.mechanism.cells))
         | "Keep" >> beam.Map(keep, output)
     )
     pipeline.run().wait_until_finish()

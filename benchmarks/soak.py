@@ -21,8 +21,8 @@ import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.streams import PARTITIONS, job, panes, stream
-from deploy.local import Broker, Cluster
-from deploy.local.processes import Process, stop
+from devtools import Broker, Cluster
+from devtools.processes import Process, stop
 
 YAML = """
 collections:
@@ -111,7 +111,7 @@ def main(minutes: float) -> None:
                 amount = ["--rate", str(RATE), "--reports", str(int(RATE * seconds))]
                 source = ["--collections", str(folder / "collections.yaml"), "--kafka", broker.address]
                 source += ["--topic", "steady"]
-                command = [sys.executable, "-m", "pipelines.command", "simulate", *source, *amount]
+                command = [sys.executable, "-m", "hushgram", "simulate", *source, *amount]
                 devices = Process(command, folder / "simulate.log")
                 seen = watch(cluster, broker, "steady", busy, seconds)
                 stop([devices])
@@ -120,7 +120,7 @@ def main(minutes: float) -> None:
     median, most = np.quantile(waited, [0.5, 0.95])
     grown, left_behind = seen.per_minute("checkpoint") / 1e3, leak.per_minute("checkpoint") / 1e3
     print(f"{minutes:g} minutes at {RATE:,} reports/s, {len(waited):,} reports seen in panes")
-    print("| what | measured | reach |\n|---|---|---|")
+    print("| what | measured | target |\n|---|---|---|")
     print(f"| receipt to visible early pane: median, 95th percentile | {median:.1f} s, {most:.1f} s | 2 s, 4 s |")
     print(
         f"| checkpoint, one-hour window: growth a minute, and that of an idle job, which is the runner's own |"

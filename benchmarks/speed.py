@@ -19,9 +19,9 @@ from functools import partial
 import numpy as np
 
 from hushgram import Collection
-from hushgram.arrays import FloatArray
+from hushgram._arrays import FloatArray
 from hushgram.estimators.em import Part, maximize
-from hushgram.estimators.tree import admm, nonnegative
+from hushgram.estimators.tree import fit_by_admm, fit_nonnegative
 from hushgram.mechanisms import LocalHashing, SeededHashing, SquareWave
 
 Row = tuple[str, str, str]
@@ -165,10 +165,13 @@ def count_seeded_one_by_one(oracle: SeededHashing, cells: list[int]) -> list[int
 def trees() -> list[Row]:
     collection = Collection(name="c", low=0, high=1, buckets=1024, epsilon=1.0, mechanism="hierarchy")
     cells = collection.simulate(np.random.default_rng(1).beta(5, 2, 100_000), seed=1)
-    parts = zip(collection.randomizer.oracles, collection.randomizer.split(collection.tally(cells)), strict=True)  # type: ignore[attr-defined]
+    parts = zip(collection.mechanism.oracles, collection.mechanism.split(collection.tally(cells)), strict=True)  # type: ignore[attr-defined]
     tree = [np.ones(1), *(oracle.frequencies(part) for oracle, part in parts)]
     weights = np.array([np.inf, 1, 1, 1, 1, 1])
-    exact, iterated = best(lambda: nonnegative(tree, weights)), best(lambda: admm(tree, weights, tolerance=1e-6), 3)
+    exact, iterated = (
+        best(lambda: fit_nonnegative(tree, weights)),
+        best(lambda: fit_by_admm(tree, weights, tolerance=1e-6), 3),
+    )
     return [("exact tree solver against ADMM run to 1e-6, d = 1024", f"{iterated / exact:.0f}× faster", "≥ 5×")]
 
 
@@ -176,7 +179,7 @@ def simulation() -> list[Row]:
     collection = Collection(name="c", low=0, high=180, buckets=1024, epsilon=1.0)
     values = 180 * np.random.default_rng(1).beta(5, 2, 2_000_000)
     rng = np.random.default_rng(2)
-    bound = collection.randomizer.laws[0].T
+    bound = collection.mechanism.laws[0].T
     ours = best(lambda: collection.simulate(values, rng))
     draws = best(lambda: rng.integers(0, bound, values.size, dtype=np.uint64))
 
@@ -204,7 +207,7 @@ def simulation() -> list[Row]:
 
 
 def main() -> None:
-    print("| what | measured | reach |\n|---|---|---|")
+    print("| what | measured | target |\n|---|---|---|")
     for measure in (iterations_of_ems, evaluations_of_converged, adaptive_smoothing, hashing, trees, simulation):
         for row in measure():
             print("| " + " | ".join(row) + " |", flush=True)

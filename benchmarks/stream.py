@@ -20,12 +20,12 @@ import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.streams import PARTITIONS, fill, job, messages, panes, stream
-from deploy.local import Broker, Cluster
+from devtools import Broker, Cluster
 from hushgram import Collection, load_collections
-from schemas.messages import decode_reports
-from transforms.plan import Plan
-from transforms.sources.kafka import FEWEST, MOST, POLL_BYTES
-from transforms.uploads import accept
+from hushgram.schemas.messages import decode_reports
+from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.parsing import accept
+from hushgram.transforms.sources.kafka_polls import FEWEST, MOST, POLL_BYTES
 
 YAML = """
 collections:
@@ -46,7 +46,7 @@ def bare(broker: Broker, topic: str, collection: Collection, reports: int) -> fl
     """Reports a second of one process that does nothing else."""
     client = Consumer({"bootstrap.servers": broker.address, "group.id": "bare", "enable.auto.commit": False})
     client.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    plan, counts, started = Plan.of([collection]), np.zeros(collection.randomizer.cells, dtype=np.int64), 0.0
+    plan, counts, started = CollectionIndex.of([collection]), np.zeros(collection.mechanism.cells, dtype=np.int64), 0.0
     limit = FEWEST
     while counts.sum() < reports:
         values = [message.value() for message in client.consume(limit, 0.2)]
@@ -117,10 +117,10 @@ def main() -> None:
         ("single reports against a bare consumer", "single", "≥ 0.6×"),
         ("the same, with ids", "single-ids", ""),
     ]
-    print("| what | measured | reach |\n|---|---|---|")
-    for what, topic, reach in rows:
+    print("| what | measured | target |\n|---|---|---|")
+    for what, topic, target in rows:
         both = f"{fast[topic] / 1e3:,.0f} k/s against {alone[topic] / 1e3:,.0f} k/s"
-        print(f"| {what} | {fast[topic] / alone[topic]:.2f}× ({both}) | {reach} |")
+        print(f"| {what} | {fast[topic] / alone[topic]:.2f}× ({both}) | {target} |")
     against = f"{fast['single'] / slow:.1f}× ({slow / 1e3:,.1f} k/s)"
     print(f"| single reports against the plain per-element pipeline on Flink | {against} | ≥ 8× |")
 

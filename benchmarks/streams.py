@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 from confluent_kafka import Producer
 
-from deploy.local import Broker, Cluster
-from deploy.local.processes import Process, eventually, stop
-from deploy.local.tools import ROOT
+from devtools import Broker, Cluster
+from devtools.processes import Process, eventually, stop
+from devtools.tools import ROOT
 from hushgram import Collection
-from pipelines.simulated import batches, columns, simulate_devices
-from pipelines.values import draw_for
-from schemas.definitions import REPORT_BATCH
-from schemas.encode import encode_report_messages
-from schemas.messages import encode_message
+from hushgram.pipelines.simulate.devices import batches, columns, simulate_devices
+from hushgram.pipelines.simulate.shapes import draw_for
+from hushgram.schemas.avro_schemas import REPORT_BATCH
+from hushgram.schemas.messages import encode_message
+from hushgram.schemas.writer import encode_report_messages
 
 PARTITIONS = 8
 
 
 @dataclass(frozen=True)
-class Pane:
+class SeenPane:
     """How many reports of how many a pane holds, and when it was to be seen."""
 
     window: str
@@ -47,7 +47,7 @@ def messages(collection: Collection, count: int, packed: bool, ids: bool, seed: 
 
 
 def fill(broker: Broker, topic: str, values: Sequence[bytes], times: int = 1) -> None:
-    """A topic with all of some messages, so many times over."""
+    """A topic that holds the given messages, repeated."""
     broker.create_topic(topic, PARTITIONS)
     more = {"queue.buffering.max.messages": 500_000, "queue.buffering.max.kbytes": 1 << 20, "linger.ms": 50}
     client = Producer({"bootstrap.servers": broker.address, **more})
@@ -86,13 +86,13 @@ def stream(collections: Path, broker: Broker, topic: str, output: Path) -> list[
     """The command `hushgram stream`."""
     shutil.rmtree(output, ignore_errors=True)
     source = ["--kafka", broker.address, "--topic", topic]
-    return ["pipelines.command", "stream", "--collections", collections, *source, "--output", output]
+    return ["hushgram", "stream", "--collections", collections, *source, "--output", output]
 
 
-def panes(output: Path) -> list[Pane]:
+def panes(output: Path) -> list[SeenPane]:
     """Of all groups together, in the order in which they were to be seen."""
     found = []
     for path in (output / "snapshots").glob("*/*-all-n*.avro"):
         window, _, rest = path.stem.partition("-all-n")
-        found.append(Pane(window, int(rest.partition("-")[0]), path.stat().st_mtime))
+        found.append(SeenPane(window, int(rest.partition("-")[0]), path.stat().st_mtime))
     return sorted(found, key=lambda pane: (pane.seen, pane.reports))

@@ -22,17 +22,18 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import Browser
 
-from deploy.local.browser import chromium
+from devtools.browser import chromium
 from hushgram import Collection
-from pipelines import view
-from pipelines.page.assets import plotly
-from pipelines.page.library import Library
-from pipelines.page.server import Server
-from schemas.definitions import SNAPSHOT
-from schemas.records import Key, Pane, Quantile, Snapshot
-from transforms.estimate import snapshots
-from transforms.sinks.files import as_avro, file_name, write_atomically
-from transforms.tallies import Tallies
+from hushgram.pipelines.view import command
+from hushgram.pipelines.view.assets import plotly
+from hushgram.pipelines.view.result_index import ResultIndex
+from hushgram.pipelines.view.server import Server
+from hushgram.schemas.avro_schemas import SNAPSHOT
+from hushgram.schemas.records import Key, Pane, Quantile, Snapshot
+from hushgram.transforms.estimation import snapshots
+from hushgram.transforms.filesystem import write_atomically
+from hushgram.transforms.sinks.files import as_avro, file_name
+from hushgram.transforms.tallies import Tallies
 
 HOUR = 3_600_000
 GROUPS = (None, *(f"group {number}" for number in range(10)))
@@ -138,10 +139,10 @@ def chosen(browser: Browser, url: str) -> float:
 def served(directory: Path) -> Iterator[tuple[Server, float]]:
     """A server that has read everything, and how long it took for that."""
     started = time.perf_counter()
-    library = Library(str(directory))
-    library.refresh()
+    index = ResultIndex(str(directory))
+    index.refresh()
     took = time.perf_counter() - started
-    with Server(library, "benchmark", "127.0.0.1", 0) as server:
+    with Server(index, "benchmark", "127.0.0.1", 0) as server:
         server.watch()
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server, took
@@ -159,10 +160,10 @@ def main(windows: int) -> None:
         page = folder / "page.html"
         started = time.perf_counter()
         with redirect_stdout(StringIO()):
-            view.run([str(folder), "--output", str(page)])
+            command.run([str(folder), "--output", str(page)])
         writing = time.perf_counter() - started
         print(f"\n{windows:,} windows × {len(GROUPS)} groups × 1024 buckets\n")
-        print("| what | measured | aim |\n|---|---|---|")
+        print("| what | measured | target |\n|---|---|---|")
         with chromium() as browser, served(folder) as (server, reading):
             for name, url in (("served", server.address), ("written", page.as_uri())):
                 paint, picture, everything = opened(browser, url)

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from hushgram.checks import CollectionError, shown
+from hushgram._validation import CollectionError, describe
 
 MOST_NODES = 1 << 20
 """Limit of keys, values and lists in a text, with each alias and merge key counted as all that it stands for."""
@@ -23,7 +23,7 @@ MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
 def read_yaml(text: str) -> object:
-    """What a YAML text says, in plain Python values; whatever is wrong ends in a `CollectionError`."""
+    """The content of a YAML text in plain Python values; any fault raises a `CollectionError`."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -36,13 +36,13 @@ def read_yaml(text: str) -> object:
     except RecursionError:  # a long chain of aliases
         raise CollectionError("not valid YAML: nested too deeply") from None
     except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        # PyYAML lets what its own constructors stumble over through as it comes: dates that are none, tags that lie.
-        said = " ".join(str(error).replace('in "<unicode string>", ', "in ").split())
-        raise CollectionError(f"not valid YAML: {said}") from None
+        # PyYAML does not catch what its own constructors raise, as for impossible dates and wrong tags.
+        message = " ".join(str(error).replace('in "<unicode string>", ', "in ").split())
+        raise CollectionError(f"not valid YAML: {message}") from None
 
 
 class _Loader(yaml.SafeLoader):
-    """Bounds depth and texts while it reads, and refuses a key that stands twice, of which YAML takes the last."""
+    """Limits depth and length of texts, and refuses a repeated key, of which YAML would take the last."""
 
     depth = 0
 
@@ -67,7 +67,7 @@ class _Loader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable):  # others are refused below
                 if key in seen:
-                    raise CollectionError(f"line {key_node.start_mark.line + 1}: {shown(key)} stands twice")
+                    raise CollectionError(f"line {key_node.start_mark.line + 1}: {describe(key)} stands twice")
                 seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -79,7 +79,7 @@ _Loader.add_implicit_resolver(
 
 
 def _check_expansion(root: yaml.Node) -> None:
-    """Refuses a text that expands to too much.
+    """Refuses a text whose aliases and merge keys expand to too many entries.
 
     A node is visited once, however many aliases stand for it. These come after their anchor, so that the recursion is
     no deeper than the text.

@@ -1,39 +1,52 @@
-"""A collection: what is asked of the devices, how they answer in private, and how the answers are read."""
+"""A collection: the question to the devices, how they report in private, and how reports become an estimate."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hushgram import arrays, checks, validation
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.checks import CollectionError, refuse
-from hushgram.domain import Domain
-from hushgram.draws import Law, os_below, simulation_generator
-from hushgram.estimate import Estimate, Status
-from hushgram.estimators import ESTIMATORS, Method, Solution
-from hushgram.mechanisms import MECHANISMS, Mechanism, Options
+from hushgram import _arrays, _validation
+from hushgram._arrays import IntArray
+from hushgram._validation import (
+    GREATEST_EPSILON,
+    LEAST_EPSILON,
+    MOST_BUCKETS,
+    CollectionError,
+    check_groups,
+    check_label,
+    check_number,
+    check_whole,
+    refuse,
+)
+from hushgram.distribution import Status
+from hushgram.domain import Domain, check_domain
+from hushgram.estimate import Estimate
+from hushgram.estimators import ESTIMATORS, Method, Solution, check_method
+from hushgram.estimators.types import METHOD_OPTIONS
+from hushgram.mechanisms import Mechanism, make_mechanism, mechanism_options, options_of
 from hushgram.mechanisms.base import chunks
-from hushgram.validation import MEAN_ONLY, MECHANISM_OPTIONS, METHOD_OPTIONS
+from hushgram.previous import check_previous, earlier_collection
+from hushgram.sampling import collection_generator, os_below
 from hushgram.windows import Windows
 
-PREVIOUS_MAY_CHANGE = ("epsilon", "mechanism", "bandwidth", "output_buckets", "wave_ratio", "symbols", "level_decay")
+HOURLY = Windows()
 
 Tallies = npt.ArrayLike | Mapping[str, npt.ArrayLike]
 """The tally of one window: of the current revision alone, or of several by revision."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, init=False, repr=False)
 class Collection:
-    """The public face: one number collected from many devices.
+    """One number, collected from many devices under local differential privacy.
 
     >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0, unit="minutes")
     >>> cells = commute.simulate([37.5] * 5000, seed=7)
@@ -42,91 +55,151 @@ class Collection:
     >>> low < 37.5 < high
     True
 
-    The mechanism's options, left out, are chosen well: `bandwidth` (of the wave, as a share of the domain),
-    `output_buckets`, `wave_ratio`, `symbols` (of a hash), `bins`, `branching` and `level_decay` (of a tree; below 1 it
-    prefers coarse levels). `stopping`, `smoothing`, `solver` and `level_weights` say how the estimator works, unseen by
-    devices; `smoothing: "adaptive"` lets the reports say how strongly they are smoothed, which takes longer.
-    `previous` lists earlier parameters, as differences, that clients in the field may still use.
+    The mechanism is a name, with its options beside it, or a value of `hushgram.mechanisms`. Options of the mechanism
+    have good defaults; options of the estimator do not concern devices.
+
+    >>> from hushgram.mechanisms import SquareWave
+    >>> wide = Collection(name="commute", low=0, high=180, epsilon=1.0, mechanism="square_wave", bandwidth=0.3)
+    >>> wide == Collection(name="commute", low=0, high=180, epsilon=1.0, mechanism=SquareWave(bandwidth=0.3))
+    True
     """
 
     name: str
+    """The collection's name, as reports carry it."""
     low: float
+    """The least value; what lies below counts as this."""
     high: float
+    """The greatest value; what lies above counts as this."""
     epsilon: float
-    buckets: int = 1024
-    unit: str = ""
-    scale: str = "linear"
-    integer: bool = False
-    mechanism: str = "square_wave"
-    estimator: str = ""
-    bandwidth: float | None = None
-    output_buckets: int | None = None
-    wave_ratio: float | None = None
-    symbols: int | None = None
-    bins: int | None = None
-    branching: int | None = None
-    level_decay: float | None = None
-    stopping: str | None = None
-    smoothing: str | None = None
-    solver: str | None = None
-    level_weights: str | None = None
-    windows: Windows = field(default_factory=Windows)
-    groups: tuple[str, ...] = ()
-    minimum_reports: int = 1000
-    previous: tuple[Mapping[str, Any], ...] = ()
+    """The promise of privacy: no value makes a report more than e^ε times as likely as another does."""
+    buckets: int
+    """The equal parts of the domain that an estimate gives a probability to."""
+    unit: str
+    """What the numbers are, for people."""
+    scale: str
+    """`log` gives each factor of ten the same room; `low` must then be above zero."""
+    integer: bool
+    """Whether values are whole numbers. Each bucket then holds equally many of them."""
+    mechanism: Mechanism
+    """How a device perturbs its value."""
+    estimator: str
+    """How the distribution is computed from a tally. Left out, it is the first that the mechanism has."""
+    stopping: str | None
+    """`paper` stops by the paper's rule, `converged` at the fixed point. Left out, it is `paper`."""
+    smoothing: str | None
+    """`adaptive` lets the reports say how strongly they are smoothed, which takes longer. Left out, it is `full`."""
+    solver: str | None
+    """`exact` solves the tree directly, `admm` iterates as the paper does. Left out, it is `exact`."""
+    level_weights: str | None
+    """Whether levels of the tree weigh by their precision or alike. Left out, it is `variance`."""
+    windows: Windows
+    """The spans of event time that reports are counted in."""
+    groups: tuple[str, ...]
+    """The public labels that a report may carry; each gets estimates of its own."""
+    minimum_reports: int
+    """With fewer reports, the status of an estimate is `too_few`."""
+    previous: tuple[Mapping[str, Any], ...]
+    """Earlier parameters, as differences, that clients in the field may still use."""
 
-    def __post_init__(self) -> None:
-        checks.label("name", self.name)
+    def __init__(
+        self,
+        *,
+        name: str,
+        low: float,
+        high: float,
+        epsilon: float,
+        buckets: int = 1024,
+        unit: str = "",
+        scale: str = "linear",
+        integer: bool = False,
+        mechanism: str | Mechanism = "square_wave",
+        estimator: str = "",
+        stopping: str | None = None,
+        smoothing: str | None = None,
+        solver: str | None = None,
+        level_weights: str | None = None,
+        windows: Windows = HOURLY,
+        groups: Sequence[str] = (),
+        minimum_reports: int = 1000,
+        previous: Sequence[Mapping[str, Any]] = (),
+        **options: float | None,
+    ) -> None:
+        for option in set(options) - set(mechanism_options()):
+            close = _validation.suggest(option, [*mechanism_options(), *FIELDS])
+            raise TypeError(f"Collection() got an unexpected keyword argument {option!r}{close}")
+        methods = {"stopping": stopping, "smoothing": smoothing, "solver": solver, "level_weights": level_weights}
+        self._set(name=check_label("name", name))
         try:
-            # Plain values, so that equal parameters are equal, and have equal fingerprints.
-            for name, value in validation.checked({name: getattr(self, name) for name in FIELDS}).items():
-                object.__setattr__(self, name, value)
-            # Whether the parameters are possible together is for the mechanisms to say.
+            # Stored in plain form, so that equal parameters compare equal and have equal revisions.
+            self._set(buckets=check_whole("buckets", buckets, 2, MOST_BUCKETS))
+            domain = check_domain(low, high, scale, integer, unit, self.buckets)
+            self._set(low=domain.low, high=domain.high, scale=domain.scale, integer=domain.integer, unit=domain.unit)
+            self._set(epsilon=check_number("epsilon", epsilon, LEAST_EPSILON, GREATEST_EPSILON))
+            chosen = make_mechanism(mechanism, options)
+            self._set(mechanism=chosen.for_collection(domain, self.buckets, self.epsilon))
+            self._set(estimator=check_method(estimator, self.mechanism, methods), **methods)
+            self._set(minimum_reports=check_whole("minimum_reports", minimum_reports, 0, 2**53))
+            if not isinstance(windows, Windows):
+                refuse("windows", windows, "a Windows value")
+            self._set(windows=windows, groups=check_groups(groups), previous=check_previous(previous))
+            # Laws are computed now, so that an impossible combination is refused here.
             self.revisions  # noqa: B018
         except CollectionError as error:
             raise CollectionError(f"collection {self.name!r}: {error}") from None
         except ValueError as error:
-            raise CollectionError(f"collection {self.name!r}: {self.mechanism}: {error}") from None
+            raise CollectionError(f"collection {self.name!r}: {self.mechanism.name}: {error}") from None
+
+    def _set(self, **values: object) -> None:
+        vars(self).update(values)
 
     def __hash__(self) -> int:
         return hash((self.name, self.revision))
 
+    def __repr__(self) -> str:
+        return f"Collection({', '.join(f'{name}={value!r}' for name, value in self.to_dict().items())})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parameters that differ from their defaults; `Collection(**parameters)` makes an equal collection."""
+        defaults = {name: parameter.default for name, parameter in inspect.signature(Collection).parameters.items()}
+        values = {name: getattr(self, name) for name in FIELDS}
+        values["mechanism"], defaults["estimator"] = self.mechanism.name, self.mechanism.estimators[0]
+        for name, option in options_of(type(self.mechanism)).items():
+            values[name], defaults[name] = getattr(self.mechanism, name), option.default
+        return {name: value for name, value in values.items() if value != defaults[name]}
+
     # Device and simulation -------------------------------------------------------------------------------------------
 
     def report(self, value: float) -> int:
-        """The cell that a device sends for its value: exact sampling from the operating system's generator, no seed.
+        """The cell that a device sends for its value, sampled exactly from the operating system's generator.
 
         Values outside the domain count as its nearest end.
         """
         if not np.isscalar(value):
-            raise ValueError(f"value must be a number, got {checks.shown(value)}")
-        position = self.randomizer.locate(self.domain.to_unit(arrays.finite_numbers("value", value)))[0]
-        return self.randomizer.perturb(int(position), os_below)
+            raise ValueError(f"value must be a number, got {_validation.describe(value)}")
+        position = self.mechanism.locate(self.domain.to_unit(_arrays.check_finite_numbers("value", value)))[0]
+        return self.mechanism.perturb(int(position), os_below)
 
     def simulate(self, values: npt.ArrayLike, seed: int | np.random.Generator) -> npt.NDArray[np.unsignedinteger[Any]]:
-        """The cells of as many devices as there are values: seeded, for tests, demonstrations and planning only.
+        """The cells of simulated devices, one for each value: seeded, for tests, demonstrations and planning only.
 
-        They come in the narrowest unsigned type that holds the alphabet.
-
-        With a number as `seed`, equal calls give equal cells, and the noise is independent of all else: of values that
-        any generator drew with the same seed, of other collections, and of other values. For its stream is keyed by the
-        collection's name and revision and by a digest of the values (`draws.simulation_generator`), so that groups may
-        share a seed, unless their values are equal one by one. A `Generator` is drawn from as it is, and advances:
-        values may come from the same one, and generators of equal state give equal noise to any values.
+        Cells have the narrowest unsigned type that holds them. With a number as `seed`, equal calls give equal cells,
+        and the noise is independent of values that any generator drew with the same seed, of other collections and of
+        other values: its stream is keyed by the collection's name and revision and by a digest of the values. So groups
+        may share a seed, unless their values are equal one by one. A `Generator` is used as it is, and advances.
         """
-        checked = arrays.finite_numbers("values", values)
-        rng = generator_for(self, checked, seed, "noise")
-        cells = np.empty(checked.shape, dtype=np.min_scalar_type(self.randomizer.cells - 1))
+        checked = _arrays.check_finite_numbers("values", values)
+        rng = collection_generator(seed, "noise", self.name, self.revision, checked)
+        cells = np.empty(checked.shape, dtype=np.min_scalar_type(self.mechanism.cells - 1))
         for part in chunks(checked.size):
-            positions = self.randomizer.locate(self.domain.to_unit(checked[part]))
-            cells[part] = self.randomizer.perturb_many(positions, rng)
+            positions = self.mechanism.locate(self.domain.to_unit(checked[part]))
+            cells[part] = self.mechanism.perturb_many(positions, rng)
         return cells
 
     # Server ----------------------------------------------------------------------------------------------------------
 
     def tally(self, cells: npt.ArrayLike) -> IntArray:
-        """How often each cell was reported, an int64 vector: `tally(a) + tally(b)` is the tally of a and b together."""
-        return self.randomizer.tally(cells)
+        """How often each cell was reported, as int64: `tally(a) + tally(b)` is the tally of a and b together."""
+        return self.mechanism.tally(cells)
 
     def estimate(self, tally: Tallies) -> Estimate:
         """The distribution behind a tally, or behind the tallies of several revisions by their fingerprint."""
@@ -143,32 +216,22 @@ class Collection:
             if not revisions:
                 solved = [self._no_reports] * len(members)
             else:
-                mechanisms = [self.revisions[revision].randomizer for revision in revisions]
+                mechanisms = [self.revisions[revision].mechanism for revision in revisions]
                 problems = [list(zip(mechanisms, windows[member].values(), strict=True)) for member in members]
                 solved = ESTIMATORS[self.estimator](problems, self._method)
             solutions.update(zip(members, solved, strict=True))
         return [self._read(window, solutions[index]) for index, window in enumerate(windows)]
 
-    # What it is ------------------------------------------------------------------------------------------------------
+    # Definition ------------------------------------------------------------------------------------------------------
 
     @cached_property
     def domain(self) -> Domain:
+        """The domain with its scale and its unit."""
         return Domain(self.low, self.high, self.scale, self.integer, self.unit)  # type: ignore[arg-type]
 
     @cached_property
-    def randomizer(self) -> Mechanism:
-        """The mechanism itself, with both halves and its probabilities."""
-        options = {name: getattr(self, name) for name in MECHANISM_OPTIONS}
-        return MECHANISMS[self.mechanism].build(Options(self.buckets, self.epsilon, **options))
-
-    @property
-    def law(self) -> Law | tuple[Law, ...]:
-        """The integers P, Q and T behind the probabilities; a tree has one law for each level, coarse first."""
-        return self.randomizer.laws if self.mechanism == "hierarchy" else self.randomizer.laws[0]
-
-    @cached_property
     def revision(self) -> str:
-        """16 hexadecimal digits that change whenever the law of the reports does."""
+        """A fingerprint of 16 hexadecimal digits, which changes whenever the law of the reports does."""
         canonical = json.dumps(
             {
                 "low": self.low,
@@ -176,9 +239,9 @@ class Collection:
                 "scale": self.scale,
                 "integer": self.integer,
                 "epsilon": self.epsilon,
-                "mechanism": self.mechanism,
-                "parameters": self.randomizer.parameters(),
-                "laws": [[law.P, law.Q, law.T] for law in self.randomizer.laws],
+                "mechanism": self.mechanism.name,
+                "parameters": self.mechanism.parameters(),
+                "laws": [[law.P, law.Q, law.T] for law in self.mechanism.laws],
             },
             sort_keys=True,
             separators=(",", ":"),
@@ -191,26 +254,11 @@ class Collection:
         known = {self.revision: self}
         for index, difference in enumerate(self.previous):
             where = f"previous[{index}]"
-            earlier = self._earlier(where, difference)
+            earlier = earlier_collection(self, where, difference)
             if earlier.revision in known:
                 raise CollectionError(f"{where}: got the same law as another revision, allowed: each only once")
             known[earlier.revision] = earlier
         return known
-
-    def _earlier(self, where: str, difference: object) -> Collection:
-        if not isinstance(difference, Mapping) or not difference:
-            refuse(where, difference, "a mapping of what was different, such as {epsilon: 2.0}")
-        for key in difference:
-            if key not in PREVIOUS_MAY_CHANGE:
-                allowed = ", ".join(PREVIOUS_MAY_CHANGE) + checks.hint(key, PREVIOUS_MAY_CHANGE)
-                raise CollectionError(f"{where}.{checks.key(key)}: cannot differ in one window, allowed: {allowed}")
-        inherited: dict[str, Any] = {}
-        if difference.get("mechanism", self.mechanism) != self.mechanism:
-            inherited = dict.fromkeys(set(MECHANISM_OPTIONS) - {"bins", "branching"}, None)
-        try:
-            return replace(self, **{**inherited, **difference, "previous": (), "groups": ()})
-        except CollectionError as error:
-            raise CollectionError(f"{where}: {str(error).partition(': ')[2]}") from None
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
@@ -221,43 +269,31 @@ class Collection:
 
     @property
     def _no_reports(self) -> Solution:
-        if self.mechanism in MEAN_ONLY:
+        if self.mechanism.mean_only:
             return Solution(mean=(0.5, math.inf))
         return Solution(probabilities=np.full(self.buckets, 1 / self.buckets))
 
     def _window(self, tally: Tallies) -> dict[str, IntArray]:
         """The checked tallies of one window by revision, in the order of `revisions`, without the empty ones."""
-        given = tally if isinstance(tally, Mapping) else {self.revision: tally}
-        for revision in given:
+        tallies = tally if isinstance(tally, Mapping) else {self.revision: tally}
+        for revision in tallies:
             if revision not in self.revisions:
                 from hushgram.revisions import explain_unknown  # only here: it makes collections itself
 
                 explained = explain_unknown(self, str(revision))
-                raise ValueError(f"tally of an unknown revision {checks.shown(revision)}: {explained}")
+                raise ValueError(f"tally of an unknown revision {_validation.describe(revision)}: {explained}")
         checked = {}
         for revision, collection in self.revisions.items():
-            if revision in given:
-                counts = collection.randomizer.check_tally(given[revision])
-                if collection.randomizer.reports(counts) > 0:
+            if revision in tallies:
+                counts = collection.mechanism.check_tally(tallies[revision])
+                if collection.mechanism.reports(counts) > 0:
                     checked[revision] = counts
         return checked
 
     def _read(self, window: Mapping[str, IntArray], solution: Solution) -> Estimate:
-        reports = sum(self.revisions[revision].randomizer.reports(counts) for revision, counts in window.items())
+        reports = sum(self.revisions[revision].mechanism.reports(counts) for revision, counts in window.items())
         status: Status = "no_reports" if reports == 0 else "too_few" if reports < self.minimum_reports else "ok"
         return Estimate(self.domain, self.buckets, reports, status, solution)
-
-
-def generator_for(
-    collection: Collection, values: FloatArray, seed: int | np.random.Generator, purpose: str
-) -> np.random.Generator:
-    """A generator as it is; of a number, the stream that belongs to this collection, these values and this purpose."""
-    if isinstance(seed, np.random.Generator):
-        return seed
-    digest = hashlib.sha256()
-    for part in chunks(values.size):  # so that no copy of all values is made
-        digest.update((values[part] + 0.0).astype("<f8").tobytes())  # + 0.0: zero has no sign
-    return simulation_generator(seed, purpose, collection.name, collection.revision, digest.digest())
 
 
 FIELDS = tuple(entry.name for entry in fields(Collection))

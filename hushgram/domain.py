@@ -10,12 +10,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hushgram.arrays import FloatArray, IntArray
+from hushgram._arrays import FloatArray, IntArray
+from hushgram._validation import FARTHEST, check_flag, check_label, check_number, check_one_of, refuse
 
 Scale = Literal["linear", "log"]
 
 
-def buckets_of(units: FloatArray, buckets: int) -> IntArray:
+def find_buckets(units: FloatArray, buckets: int) -> IntArray:
     """The index of the equal bucket of [0, 1] that holds each point; 1 itself belongs to the last."""
     index = (units * buckets).astype(np.int64)
     return np.clip(index, 0, buckets - 1, out=index)
@@ -23,7 +24,7 @@ def buckets_of(units: FloatArray, buckets: int) -> IntArray:
 
 @dataclass(frozen=True)
 class Domain:
-    """Numbers from `low` to `high`; values outside are clipped, so that a report does not tell that they were.
+    """Numbers from `low` to `high`; values outside are clipped, so that reports do not reveal them.
 
     Whole numbers are cells of width one around themselves: the interval is [low - ½, high + ½], and with a bucket
     for each number the bucket's centre is the number.
@@ -90,3 +91,30 @@ class Domain:
         # The difference of the two cancels where the part is short; its series begins with growth²·r²/12.
         spread = np.where(r < 1e-3, growth**2 * r**2 / 12, np.expm1(2 * r) / (2 * r) - growth**2)
         return mean, (self.low * np.exp(before)) ** 2 * spread
+
+
+def check_domain(low: object, high: object, scale: object, integer: object, unit: object, buckets: int) -> Domain:
+    """A domain from outside, cut into `buckets`; the first wrong field raises a `CollectionError`."""
+    domain = Domain(
+        check_number("low", low, -FARTHEST, FARTHEST),
+        check_number("high", high, -FARTHEST, FARTHEST),
+        "log" if check_one_of("scale", scale, ("linear", "log")) == "log" else "linear",
+        check_flag("integer", integer),
+        check_label("unit", unit, empty=True),
+    )
+    first, last = domain.low, domain.high
+    if not first < last:
+        refuse("high", last, f"a number above low ({first:g})")
+    # Buckets must be distinct in floating point, with room to spare.
+    if (last - first) / buckets < 64 * math.ulp(max(abs(first), abs(last))):
+        refuse("high", last, f"farther from low ({first!r}): {buckets} buckets between them would not be distinct")
+    if domain.scale == "log" and first < 1 / FARTHEST:
+        refuse("low", first, "a number above 0 on a log scale")
+    if domain.scale == "log" and last < 1.001 * first:
+        refuse("high", last, "at least 1.001 times low on a log scale")
+    if domain.integer and domain.scale == "log":
+        refuse("integer", True, "false on a log scale, whose buckets cannot hold equally many whole numbers")
+    for name, end in (("low", first), ("high", last)) if domain.integer else ():
+        if not end.is_integer() or abs(end) > 2**51:
+            refuse(name, end, "a whole number of at most 2**51, since integer is true")
+    return domain

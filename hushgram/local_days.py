@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hushgram.arrays import IntArray
-from hushgram.checks import hint, refuse
+from hushgram._arrays import IntArray
+from hushgram._validation import refuse, suggest
 
 DAY_MS = 86_400_000
 FOREVER_MS = 1 << 62
@@ -58,7 +58,7 @@ class LocalDays:
     def numbers(self, times: IntArray) -> IntArray:
         """The day that each time lies in."""
         place = np.searchsorted(self.starts, times, side="right") - 1
-        # Clocks that are set back across midnight show the day before once more: the new day has begun all the same.
+        # Clocks set back across midnight show the previous day once more, but the new day has begun.
         return np.maximum((times + self.offsets[place]) // DAY_MS, self._begun[place])
 
     def begins(self, days: IntArray) -> IntArray:
@@ -72,7 +72,7 @@ def check_time_zone(name: str, value: object) -> str:
     """A zone of the IANA database; `name` is what a message calls the setting."""
     known = _known_zones()
     if not isinstance(value, str) or value not in known:
-        refuse(name, value, "a name of the IANA time zone database, such as Europe/Berlin" + hint(value, known))
+        refuse(name, value, "a name of the IANA time zone database, such as Europe/Berlin" + suggest(value, known))
     return value
 
 
@@ -106,7 +106,7 @@ def _zone_file(time_zone: str) -> bytes:
 
 
 def _listed_transitions(data: bytes) -> list[int]:
-    """The seconds at which a TZif file says that something changes (RFC 9636, section 3)."""
+    """The transition times that a TZif file lists, in seconds (RFC 9636, section 3)."""
     at, width = 0, ">i4"
     *counts, times, types, characters = struct.unpack_from(">6I", data, 20)
     if data[4:5] >= b"2":  # the same again, in numbers of eight bytes, stands behind the first block

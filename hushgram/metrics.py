@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hushgram.arrays import FloatArray
+from hushgram._arrays import FloatArray
 
 DECILES = tuple(tenth / 10 for tenth in range(1, 10))
 

@@ -1,4 +1,4 @@
-"""An unknown revision in words: which parameters its devices may have used, and what makes their reports acceptable.
+"""Explains an unknown revision: which parameters its devices may have used, and how to accept their reports.
 
 A revision is a hash, from which nothing can be read back. But the parameters that people change are few, and change one
 at a time: the revisions that a collection would have with one of them different are computed, and recognised.
@@ -13,10 +13,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from hushgram.checks import CollectionError
+from hushgram._validation import CollectionError
 from hushgram.collection import Collection
-from hushgram.mechanisms import MECHANISMS
-from hushgram.validation import MECHANISM_OPTIONS, METHOD_OPTIONS
+from hushgram.estimators.types import METHOD_OPTIONS
+from hushgram.mechanisms import MECHANISMS, options_of
 
 EPSILONS = (*(tenth / 10 for tenth in range(1, 31)), 0.25, 0.75, 1.25, 3.5, *map(float, range(4, 11)))
 BUCKETS = (10, 16, 20, 32, 50, 64, 100, 128, 200, 256, 500, 512, 1000, 1024, 2000, 2048, 4096)
@@ -25,7 +25,7 @@ UNIT_FACTORS = (60, 100, 1000, 3600)
 
 
 def explain_unknown(collection: Collection, revision: str, others: Iterable[Collection] = ()) -> str:
-    """What a person should know of a revision that the collection does not accept, in one line.
+    """One line about a revision that the collection does not accept: its likely parameters, and what to do.
 
     >>> commute = Collection(name="commute", low=0, high=180, epsilon=1.0)
     >>> print(explain_unknown(commute, replace(commute, epsilon=2.0).revision))
@@ -64,9 +64,8 @@ def nearby_revisions(collection: Collection) -> Mapping[str, Nearby]:
             _, revision = replace(collection, previous=(difference,)).revisions
             found.setdefault(revision, Nearby(difference, acceptable=True))
         except CollectionError:
-            options: dict[str, Any] = dict.fromkeys(MECHANISM_OPTIONS) if "mechanism" in difference else {}
             try:
-                revision = replace(collection, **options, **difference, **PLAIN).revision
+                revision = replace(collection, **difference, **PLAIN).revision
             except CollectionError:  # not every difference is possible
                 continue
             found.setdefault(revision, Nearby(difference, acceptable=False))
@@ -84,8 +83,8 @@ def _differences(collection: Collection) -> Iterator[dict[str, Any]]:
         yield {"epsilon": epsilon}
     for buckets in (*BUCKETS, collection.buckets // 2, 2 * collection.buckets):
         yield {"buckets": buckets}
-    for name in MECHANISM_OPTIONS:
-        if getattr(collection, name) is not None:
+    for name, option in options_of(type(collection.mechanism)).items():
+        if getattr(collection.mechanism, name) != option.default:
             yield {name: None}
     for mechanism in MECHANISMS:
         yield {"mechanism": mechanism}

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from hushgram import checks
-from hushgram.arrays import IntArray
-from hushgram.checks import CollectionError, hint, refuse
+from hushgram import _validation
+from hushgram._arrays import IntArray
+from hushgram._validation import CollectionError, refuse, suggest
 from hushgram.local_days import DAY_MS, LocalDays, check_time_zone, local_days
 
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -56,12 +56,19 @@ class Windows:
     """
 
     size: int = 3_600_000
+    """How long a window is."""
     every: int = 3_600_000
+    """How often one begins; less than `size` makes sliding windows. Left out of a file, it is `size`."""
     max_delay: int = 120_000
+    """How much later than its event a report may come and still be in the on-time pane."""
     max_age: int = 86_400_000
+    """How old a report may be when it is received; older ones are refused."""
     early: int | None = 60_000
+    """How often a stream writes an early pane; null writes none."""
     time_zone: str | None = None
+    """Days and weeks run from midnight to midnight of this zone; left out, of UTC."""
     week_start: str = "monday"
+    """The day that windows of whole weeks begin on."""
     days: LocalDays | None = field(init=False, repr=False, compare=False, default=None)
     """The zone's days, where windows follow them. They travel with the rest of it, so that a worker whose time zone
     database is of another version finds the same windows."""
@@ -69,7 +76,7 @@ class Windows:
     def __post_init__(self) -> None:
         for name, least in (("size", 1), ("every", 1), ("max_delay", 0), ("max_age", 0), ("early", 1)):
             if name != "early" or self.early is not None:
-                checks.whole(f"windows.{name} in milliseconds", getattr(self, name), least, LONGEST)
+                _validation.check_whole(f"windows.{name} in milliseconds", getattr(self, name), least, LONGEST)
         if self.every > self.size:
             raise CollectionError(
                 f"windows.every: got {format_duration(self.every)}, allowed: at most windows.size, "
@@ -81,7 +88,7 @@ class Windows:
                 f"which makes slices of {format_duration(self.slice)}; "
                 f"allowed: at most {MOST_SLICES:,} slices in a window"
             )
-        checks.one_of("windows.week_start", self.week_start, WEEKDAYS)
+        _validation.check_one_of("windows.week_start", self.week_start, WEEKDAYS)
         if self.time_zone is not None:
             self._check_time_zone(check_time_zone("windows.time_zone", self.time_zone))
 
@@ -105,7 +112,7 @@ class Windows:
         object.__setattr__(self, "days", days)
 
     def __str__(self) -> str:
-        """What tells one setting's windows from another's: state is found again by it, after an upgrade.
+        """A text that differs between settings: a job finds its state by it after an upgrade.
 
         >>> str(Windows(size=3_600_000, every=60_000, early=None))
         'windows of 1h every 1m, delay 2m, age 1d'
@@ -119,7 +126,7 @@ class Windows:
 
     @property
     def slice(self) -> int:
-        """The longest time that lies in one window or the other as a whole: reports are tallied per slice."""
+        """The longest span that no window's edge divides: reports are tallied per slice."""
         return math.gcd(self.size, self.every)
 
     # Windows and slices are laid along a ruler: of milliseconds since 1970, or of a zone's days since then -----------
@@ -168,20 +175,19 @@ class Windows:
         return (last - first) * self._unit
 
     @classmethod
-    def parse(cls, given: object) -> Windows:
+    def parse(cls, entry: object) -> Windows:
         """Windows from the `windows` entry of a collection file."""
-        if not isinstance(given, Mapping):
-            refuse("windows", given, "a mapping such as {size: 1h, max_delay: 2m}")
+        if not isinstance(entry, Mapping):
+            refuse("windows", entry, "a mapping such as {size: 1h, max_delay: 2m}")
         names = (*DURATIONS, "time_zone", "week_start")
-        for key in given:
+        for key in entry:
             if key not in names:
-                raise CollectionError(
-                    f"windows.{checks.key(key)}: unknown, allowed: {', '.join(names)}{hint(key, names)}"
-                )
+                allowed = ", ".join(names) + suggest(key, names)
+                raise CollectionError(f"windows.{_validation.describe_key(key)}: unknown, allowed: {allowed}")
         values: dict[str, Any] = {
             key: parse_duration(f"windows.{key}", value)
             if key in DURATIONS and not (key == "early" and value is None)
             else value
-            for key, value in given.items()
+            for key, value in entry.items()
         }
         return cls(**{"every": values.get("size", cls.every), **values})

@@ -1,4 +1,4 @@
-"""What a person starts."""
+"""The commands: pipelines that are built, run and watched from a terminal."""
 
 import os
 

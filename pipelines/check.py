@@ -1,4 +1,4 @@
-"""`hushgram check`: reads report files as a run would, and tells what it would accept and refuse, with examples."""
+"""`hushgram check`: reads report files as a run would; lists what it would accept and refuse, with examples."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipelines.console import collections_in, parse_time, say
-from pipelines.inputs import matching_files
-from pipelines.words import shown
-from schemas.records import DeadLetter
-from transforms.parse import Parser
-from transforms.plan import Plan
-from transforms.sources.avro_files import ranges, read_range
-from transforms.uploads import Uploads
+from hushgram.pipelines.cli.console import collections_in, command_parser, parse_time, say
+from hushgram.pipelines.cli.inputs import matching_files
+from hushgram.pipelines.cli.tables import table_lines
+from hushgram.pipelines.formatting import shown
+from hushgram.schemas.records import DeadLetter
+from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.parsing import Parser
+from hushgram.transforms.sources.avro_files import ranges, read_range
+from hushgram.transforms.uploads import Uploads
 
 EXAMPLE = "hushgram check --collections collections.yaml --input 'reports/*.avro'"
 EXAMPLES_SHOWN = 3
@@ -23,31 +24,37 @@ EXAMPLES_SHOWN = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collections", required=True, metavar="FILE", help="the YAML file of collections")
     parser.add_argument("--input", required=True, action="append", metavar="GLOB", help="report files; may be repeated")
-    parser.add_argument("--as-of", metavar="TIME", help="later reports are from the future (default: now)")
+    parser.add_argument("--as-of", metavar="TIME", help="the time of the run: later reports are refused (default: now)")
 
 
 def run(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="hushgram check", description=__doc__, epilog=f"example: {EXAMPLE}")
+    parser = command_parser("check", __doc__, EXAMPLE)
     add_arguments(parser)
     return execute(parser.parse_args(argv))
 
 
 def execute(options: argparse.Namespace) -> int:
     """Exit code 0 if all would be accepted, 1 if something would be refused."""
-    plan = Plan.of(collections_in(options.collections).values())
+    index = CollectionIndex.of(collections_in(options.collections).values())
     files = matching_files(options.input)
     as_of = parse_time("--as-of", options.as_of) if options.as_of else int(time.time() * 1000)
-    accepted, with_id, letters = _read(Parser(plan, as_of), files)
-    for (name, revision), reports in sorted(accepted.items()):
-        say(f"accept {reports:>12,}  {name} {revision}")
-    for reason, mine in sorted(letters.items()):
-        known, unknown = sum(part.reports or 0 for part in mine), sum(part.reports is None for part in mine)
-        say(f"refuse {known:>12,}  {reason}" + (f", and {unknown:,} places with an unknown number" if unknown else ""))
-        for part in mine[:EXAMPLES_SHOWN]:
-            say(shown(f"{'':21}{part.source} at {part.position}: {part.detail}"))
+    accepted, with_id, letters = _read(Parser(index, as_of), files)
+    rows = [["accept", f"{reports:,}", f"{name} {revision}"] for (name, revision), reports in sorted(accepted.items())]
+    rows += [["refuse", *_refusal(reason, parts)] for reason, parts in sorted(letters.items())]
+    examples: list[list[DeadLetter]] = [[] for _ in accepted]
+    examples += [parts[:EXAMPLES_SHOWN] for _, parts in sorted(letters.items())]
+    for line, parts in zip(table_lines([""] * 3, rows, indent=0), examples, strict=True):
+        say(line)
+        for part in parts:
+            say(shown(f"{'':8}{part.source} at {part.position}: {part.detail}"))
     if with_id:
         say(f"{with_id:,} reports carry an id; duplicates among them would be counted once")
     return 1 if letters else 0
+
+
+def _refusal(reason: str, letters: Sequence[DeadLetter]) -> tuple[str, str]:
+    known, unknown = sum(letter.reports or 0 for letter in letters), sum(letter.reports is None for letter in letters)
+    return f"{known:,}", reason + (f", and {unknown:,} places with an unknown number" if unknown else "")
 
 
 def _read(
@@ -61,10 +68,10 @@ def _read(
             letters.setdefault(outcome.reason, []).append(outcome)
             continue
         with_id += int(outcome.sizes[outcome.has_id].sum())
-        for place, revisions in enumerate(parser.plan.revisions):
-            for index, kind in enumerate(revisions):
-                mine = (outcome.collection == place) & (outcome.revision == index)
-                accepted[kind.name, kind.revision] += int(outcome.sizes[mine].sum())
+        for place, revisions in enumerate(parser.index.revisions):
+            for number, kind in enumerate(revisions):
+                members = (outcome.collection == place) & (outcome.revision == number)
+                accepted[kind.name, kind.revision] += int(outcome.sizes[members].sum())
     return +accepted, with_id, letters
 
 

@@ -1,98 +1,42 @@
-"""Results read back from files: snapshots and histograms, of each window the best."""
+"""Results read back from files, as commands do: what is wrong with them ends a command in one line."""
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
-import pyarrow.parquet as pq
-from apache_beam.io.filesystems import FileSystems
+from hushgram.pipelines.cli.console import UsageError
+from hushgram.pipelines.cli.inputs import name_passed_over
+from hushgram.transforms.sources import result_files as files
+from hushgram.transforms.sources.result_files import (
+    Result,
+    ResultsError,
+    best,
+    letter_folders,
+    matching,
+    none_there,
+    result_files,
+)
 
-from pipelines.console import UsageError
-from pipelines.inputs import tell_passed_over
-from schemas.reading import avro_records
-from schemas.records import Histogram, Key, Snapshot
-from transforms.matching import Matched, match_files, open_file
-from transforms.run_store import DEAD_LETTERS, committed_runs, listed_again_if_gone
-from transforms.runs import run_folder
-
-Result = TypeVar("Result", Snapshot, Histogram)
-
-ENDINGS = (".avro", ".parquet", ".jsonl")
+__all__ = ["best", "letter_folders", "matching", "none_there", "read_records", "read_results", "result_files"]
 
 
-def read_results(directory: str, kind: str, make: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
+def read_results(directory: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
-    try:
-        return listed_again_if_gone(lambda: best(map(make, _records(directory, kind))))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{directory}: files that hold something else than {kind}: no {error}") from None
-
-
-def _records(directory: str, kind: str) -> Iterator[Any]:
-    paths = list[str]()
-    for folder in (FileSystems.join(directory, kind), directory):
-        found = matching(folder, "*/*")
-        tell_passed_over(found)
-        paths = [file.path for file in found.files]
-        if paths:
-            break
-    if not paths:
-        raise UsageError(f"{directory}: {none_there(directory, kind)}")
-    for path in paths:
-        yield from read_records(path)
-
-
-def letter_folders(directory: str) -> list[str]:
-    """Where dead letters are: those of a stream, and those of each batch run that counts."""
-    runs = [run_folder(directory, run.identity) for run in committed_runs(directory)]
-    return [FileSystems.join(folder, DEAD_LETTERS) for folder in (directory, *runs)]
-
-
-def none_there(directory: str, kind: str) -> str:
-    """Why there are no results of a kind, and what writes them."""
-    if "://" not in directory and not Path(directory).exists():
-        return "no such directory"
-    kinds = ", ".join(ENDINGS)
-    return f"no {kind} there, as {kinds} files below a folder for each collection; `hushgram aggregate` writes them"
-
-
-def result_files(directory: str, kind: str) -> list[str]:
-    return [file.path for file in matching(FileSystems.join(directory, kind), "*/*").files]
-
-
-def matching(directory: str, pattern: str) -> Matched:
-    """The files of results that a pattern finds below a directory, by name, and what of that name is passed over."""
-    found = match_files(pattern, directory)
-    passed_over = (part for part in found.passed_over if part.path.endswith(ENDINGS))
-    return Matched(tuple(file for file in found.files if file.path.endswith(ENDINGS)), tuple(passed_over))
-
-
-def best(results: Iterable[Result]) -> list[Result]:
-    """One result for each collection, group and window: by generation, then reports, then pane."""
-    chosen: dict[Key, Result] = {}
-    for result in results:
-        if result.key not in chosen or result.rank > chosen[result.key].rank:
-            chosen[result.key] = result
-    return [
-        chosen[key] for key in sorted(chosen, key=lambda k: (k.collection, k.window_start, k.window_end, k.group or ""))
-    ]
+    with _usage_errors():
+        return files.read_results(directory, kind, from_avro, name_passed_over)
 
 
 def read_records(path: str) -> list[Any]:
     """The records of one file of results."""
+    with _usage_errors():
+        return files.read_records(path)
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
     try:
-        with open_file(path) as file:
-            data = file.read()
-        if path.endswith(".parquet"):
-            return pq.read_table(io.BytesIO(data)).to_pylist()
-        if path.endswith(".jsonl"):
-            return [json.loads(line) for line in data.splitlines()]
-        return list(avro_records(data))
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # a foreign or damaged file may raise what its reader happens to raise
-        raise UsageError(f"{path}: cannot be read: {error}") from None
+        yield
+    except ResultsError as error:
+        raise UsageError(str(error)) from None

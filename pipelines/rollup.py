@@ -1,4 +1,4 @@
-"""`hushgram rollup`: kept histograms merged into longer windows and estimated again; no report is needed for it."""
+"""`hushgram rollup`: merges histograms into longer windows and estimates them again, without any report."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from apache_beam.io.filesystems import FileSystems
 
 from hushgram import Collection, CollectionError, Windows
 from hushgram.local_days import check_time_zone
+from hushgram.pipelines.cli.console import UsageError, check_generation, collections_in, command_parser, complain, say
+from hushgram.pipelines.cli.outputs import check_directory, writing
+from hushgram.pipelines.cli.sinks import add_patience, closing_line, patience_in, writable_at_once
+from hushgram.pipelines.formatting import span
+from hushgram.pipelines.results import read_results
+from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
+from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
+from hushgram.transforms.estimation import SHARES, histogram, snapshots
+from hushgram.transforms.run_store import committed_runs
+from hushgram.transforms.sinks.files import FORMATS, window_name, write_window
+from hushgram.transforms.tallies import Tallies
 from hushgram.windows import WEEKDAYS, format_duration, parse_duration
-from pipelines.console import UsageError, check_generation, collections_in, complain, say
-from pipelines.outputs import check_directory, writing
-from pipelines.results import read_results
-from pipelines.sinks import add_patience, closing_line, patience_in, writable_at_once
-from pipelines.words import span
-from schemas.definitions import HISTOGRAM, SNAPSHOT
-from schemas.records import Histogram, Key, Pane, Snapshot
-from transforms.estimate import SHARES, histogram, snapshots
-from transforms.run_store import committed_runs
-from transforms.sinks.files import FORMATS, window_name, write_window
-from transforms.tallies import Tallies
 
 Answer = Snapshot | Histogram
 EXAMPLE = "hushgram rollup --collections collections.yaml --input results/histograms --window 1d --output days"
@@ -47,17 +47,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--week-start", choices=WEEKDAYS, help="the day on which weeks begin (default: the collection's)"
     )
-    parser.add_argument("--output", required=True, metavar="DIR")
-    parser.add_argument("--sink", action="append", default=[], metavar="URL", help="a PostgreSQL database, too")
+    parser.add_argument("--output", required=True, metavar="DIR", help="the folder for the results")
+    parser.add_argument(
+        "--sink", action="append", default=[], metavar="URL", help="a PostgreSQL database to write to, too"
+    )
     add_patience(parser)
-    parser.add_argument("--estimator", help="another one than the collection's")
-    parser.add_argument("--quantiles", metavar="LIST", help="such as 0.5,0.9,0.99 (default: 0.05, 0.1 … 0.95)")
-    parser.add_argument("--format", choices=FORMATS, default="avro")
-    parser.add_argument("--generation", type=int, default=0)
+    parser.add_argument("--estimator", help="an estimator other than the collection's")
+    parser.add_argument("--quantiles", metavar="LIST", help="shares such as 0.5,0.9,0.99 (default: 0.05, 0.1 … 0.95)")
+    parser.add_argument("--format", choices=FORMATS, default="avro", help="the format of the results (default: avro)")
+    parser.add_argument("--generation", type=int, default=0, help="higher for a corrected rerun (default: 0)")
 
 
 def run(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="hushgram rollup", description=__doc__, epilog=f"example: {EXAMPLE}")
+    parser = command_parser("rollup", __doc__, EXAMPLE)
     add_arguments(parser)
     return execute(parser.parse_args(argv))
 
@@ -80,11 +82,11 @@ def execute(options: argparse.Namespace) -> int:
     check_inputs(options.input)
     if committed_runs(options.output):
         raise UsageError(f"--output {options.output}: has batch runs; give roll-ups a folder of their own")
-    kept = [part for folder in options.input for part in read_results(folder, "histograms", Histogram.from_avro)]
-    unknown = {part.key.collection for part in kept} - set(collections)
+    histograms = [part for folder in options.input for part in read_results(folder, "histograms", Histogram.from_avro)]
+    unknown = {part.key.collection for part in histograms} - set(collections)
     if unknown:
         raise UsageError(f"histograms of {sorted(unknown)[0]!r}, which {options.collections} does not define")
-    merged = merge(kept, collections, goals, options.generation)
+    merged = merge(histograms, collections, goals, options.generation)
     answers: list[Snapshot] = []
     kept_windows = 0
     for name, collection in collections.items():
@@ -97,7 +99,7 @@ def execute(options: argparse.Namespace) -> int:
     for database in databases:
         assert database.write is not None
         say(closing_line(database.name, len(answers), len(answers) - database.write(answers)))
-    say(f"merged {len(kept):,} histograms into {len(merged):,}, in {options.output}")
+    say(f"merged {len(histograms):,} histograms into {len(merged):,}, in {options.output}")
     if kept_windows:
         complain(
             f"{kept_windows:,} windows of {options.output} stay as they are: they have more reports than this roll-up; "
@@ -141,14 +143,14 @@ def _goals(options: argparse.Namespace, collections: Mapping[str, Collection]) -
 
 
 def merge(
-    kept: Sequence[Histogram],
+    histograms: Sequence[Histogram],
     collections: Mapping[str, Collection],
     goals: Mapping[str, Windows] | None,
     generation: int,
 ) -> list[tuple[Key, Pane, Tallies]]:
     """Histograms added up into the windows of `goals`, by collection, or left as they are."""
     together: dict[Key, list[Histogram]] = {}
-    for part in kept:
+    for part in histograms:
         key = part.key if goals is None else _goal(part.key, collections[part.key.collection].windows, goals)
         if key is not None:
             together.setdefault(key, []).append(part)

@@ -16,10 +16,10 @@ import fastavro
 import numpy as np
 import polars as pl
 
-from hushgram.arrays import BoolArray, IntArray
-from schemas.container import MAGIC, SYNC_SIZE, DamagedError, write_long
-from schemas.definitions import REPORT, Definition, without_dates
-from schemas.layout import can_be_followed
+from hushgram._arrays import BoolArray, IntArray
+from hushgram.schemas.avro_schemas import REPORT, Definition, without_dates
+from hushgram.schemas.container import SYNC_SIZE, DamagedError, write_header, write_long
+from hushgram.schemas.layout import can_be_followed
 
 UIntArray = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
@@ -28,7 +28,7 @@ LEAST_RECORD = 1 + 8 + 1 + 1 + 1 + 1
 
 
 FEW_LABELS = 8
-"""So many distinct texts are found faster by comparing with one after the other than by a join."""
+"""Up to this many distinct texts are found faster by comparing with each than by a join."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ def _same(writer: dict[str, Any], definition: Definition) -> bool:
 def _decode_fast(definition: Definition, count: int, padded: bytes) -> ReportColumns:
     """The records of a block that is followed by a sync marker of zeros."""
     size = len(padded) - SYNC_SIZE
-    container = b"".join([_plain_header(definition), write_long(count), write_long(size), padded])
+    header = write_header(definition.text, "null", bytes(SYNC_SIZE))
+    container = b"".join([header, write_long(count), write_long(size), padded])
     try:
         frame = pl.read_avro(io.BytesIO(container))
     except (KeyboardInterrupt, SystemExit, MemoryError):
@@ -107,15 +108,8 @@ def _decode_fast(definition: Definition, count: int, padded: bytes) -> ReportCol
     except BaseException as error:  # a panic in polars is no Exception
         raise DamagedError(f"records that cannot be decoded: {' '.join(str(error).split())[:200]}") from None
     if frame.height != count:
-        raise DamagedError(f"{frame.height} records where the block tells of {count}")
+        raise DamagedError(f"{frame.height} records in a block of {count}")
     return _columns(frame)
-
-
-def _plain_header(definition: Definition) -> bytes:
-    """The header of an uncompressed file, with a sync marker of zeros."""
-    entries = {b"avro.schema": definition.text.encode(), b"avro.codec": b"null"}
-    body = b"".join(write_long(len(part)) + part for entry in entries.items() for part in entry)
-    return MAGIC + write_long(len(entries)) + body + write_long(0) + bytes(SYNC_SIZE)
 
 
 def decode_one_by_one(definition: Definition, writer: dict[str, Any], count: int, data: bytes) -> list[dict[str, Any]]:
@@ -152,7 +146,7 @@ def from_records(definition: Definition, records: Sequence[dict[str, Any]]) -> R
 def encoded_lengths(columns: ReportColumns, data: bytes | None = None) -> IntArray:
     """How many bytes Avro takes for each row, from its values alone.
 
-    Given the bytes, the two that tell null from a value must be where they should: polars does not look closely.
+    Given the bytes, the two that distinguish null from a value must be in their place: polars does not check them.
     """
     start = 8 + _text_lengths(columns.collection) + long_lengths(columns.event_time)
     if columns.cells is not None:
@@ -172,8 +166,8 @@ def encoded_lengths(columns: ReportColumns, data: bytes | None = None) -> IntArr
 
 def _text_lengths(labels: Labels) -> IntArray:
     """Of each row's text; null has none, not even the number of its bytes."""
-    told = np.array([len((name or "").encode()) for name in labels.names], dtype=np.int64)
-    return np.where([name is not None for name in labels.names], _with_prefix(told), 0)[labels.codes]
+    sizes = np.array([len((name or "").encode()) for name in labels.names], dtype=np.int64)
+    return np.where([name is not None for name in labels.names], _with_prefix(sizes), 0)[labels.codes]
 
 
 def _with_prefix(sizes: IntArray) -> IntArray:
@@ -211,7 +205,7 @@ def _columns(frame: pl.DataFrame) -> ReportColumns:
 
 
 def _numbers(octets: pl.Series, count: int) -> UIntArray:
-    """Each row's bytes as so many numbers of eight bytes, the first byte highest; null as zeros."""
+    """Each row's bytes as `count` numbers of eight bytes, the first byte highest; null as zeros."""
     filled = octets.fill_null(bytes(8 * count)) if octets.null_count() else octets
     return filled.bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="big").to_numpy()
 
@@ -224,9 +218,9 @@ def _labels(texts: pl.Series) -> Labels:
         if len(names) == FEW_LABELS:
             return _many_labels(texts)
         name = texts[int(left.argmax())]
-        mine = texts.eq_missing(pl.Series([name], dtype=pl.String)).to_numpy()
-        codes += len(names) * mine
-        left ^= mine
+        matches = texts.eq_missing(pl.Series([name], dtype=pl.String)).to_numpy()
+        codes += len(names) * matches
+        left ^= matches
         names.append(name)
     return Labels(tuple(names), codes)
 

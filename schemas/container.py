@@ -85,6 +85,18 @@ def read_header(stream: BinaryIO) -> Header:
     return Header(schema, codec, sync, stream.tell())
 
 
+def write_header(schema: str, codec: str, sync: bytes) -> bytes:
+    """The bytes that `read_header` reads.
+
+    >>> import io
+    >>> read_header(io.BytesIO(write_header('{"type": "record"}', "null", bytes(SYNC_SIZE)))).codec
+    'null'
+    """
+    entries = {b"avro.schema": schema.encode(), b"avro.codec": codec.encode()}
+    body = b"".join(write_long(len(part)) + part for entry in entries.items() for part in entry)
+    return MAGIC + write_long(len(entries)) + body + write_long(0) + sync
+
+
 def read_block(stream: BinaryIO, sync: bytes) -> Block | None:
     """The block at the stream's position, or None at the end of the file."""
     offset = stream.tell()
@@ -189,7 +201,7 @@ def _within(data: bytes, limit: int) -> bytes:
 
 
 def _unsnap(data: bytes, limit: int) -> bytes:
-    """Snappy tells its length up front; four bytes of CRC-32 follow it."""
+    """Snappy puts the length first; four bytes of CRC-32 follow it."""
     length = shift = 0
     for byte in data[:5]:
         length |= (byte & 0x7F) << shift

@@ -1,4 +1,4 @@
-"""Where the records of a block begin and end, told from the bytes alone, many records at once.
+"""Where the records of a block begin and end, found from the bytes alone, many records at once.
 
 polars panics where a damaged record reaches beyond the end of its block, and a panic writes to the terminal whatever is
 done about it. So it is given only blocks whose records have been followed from field to field, each from its start to
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hushgram.arrays import IntArray
+from hushgram._arrays import IntArray
 
 Octets = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -18,8 +18,8 @@ Words = npt.NDArray[np.uint64]
 PADDING = 8
 """Behind the last record there must be this many bytes more, which are looked at and mean nothing."""
 STEPS, ROUNDS = 64, 8
-"""Lanes are split anew after so many steps, and given up after so many rounds: records of all too many collections are
-followed faster one by one."""
+"""Lanes are split again after this many steps, and abandoned after this many rounds: records of very many collections
+are followed faster one by one."""
 NEAR = 2000
 """Searching in fewer bytes than about 2500 costs Python no preparation."""
 REVISION, ID = 8, 16
@@ -31,7 +31,7 @@ SEVENS = [
     (2, np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000)),
     (4, np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000)),
 ]
-"""How the low seven bits of eight bytes are moved together: by so many bits, what stays and what moves."""
+"""How the low seven bits of eight bytes are moved together: by how many bits, what stays and what moves."""
 
 
 def can_be_followed(data: bytes, size: int, count: int, packed: bool, lengths: IntArray | None = None) -> bool:
@@ -65,7 +65,7 @@ class _Block:
         return np.where(wrong, self.size + 1, at)
 
     def count(self) -> int:
-        """How many records the block is, end to end; -1 if that cannot be told quickly.
+        """How many records the block is, end to end; -1 if that cannot be found quickly.
 
         The block is cut into lanes at places where a record seems to begin, and all lanes are followed in step, record
         by record. Each must arrive where the next begins: so it does not matter how the places were found.

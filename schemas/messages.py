@@ -5,27 +5,29 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import fastavro
 import numpy as np
 
-from hushgram.arrays import IntArray
-from schemas.columns import ReportColumns, decode, decode_one_by_one, from_records
-from schemas.container import DamagedError
-from schemas.definitions import BY_FINGERPRINT, REPORT, REPORT_BATCH, Definition
-from schemas.records import Reason
+from hushgram._arrays import IntArray
+from hushgram.schemas.avro_schemas import BY_FINGERPRINT, REPORT, REPORT_BATCH, Definition
+from hushgram.schemas.columns import ReportColumns, decode, decode_one_by_one, from_records
+from hushgram.schemas.container import DamagedError
+from hushgram.schemas.records import Reason
 
 MARKER = b"\xc3\x01"
 PREFIX = len(MARKER) + 8
 
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LARGEST_MESSAGE = 1 << 22
-"""A message of more bytes is refused unread. Brokers take a quarter of this unless told otherwise."""
+"""A message of more bytes is refused unread. By default brokers take a quarter of this."""
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedMessage:
     """A message that is none of ours: its place in the poll, the reason, what exactly is wrong, and how many reports it
     stands for, where that can be known."""
 
@@ -43,6 +45,71 @@ def encode_message(definition: Definition, record: Mapping[str, Any]) -> bytes:
     return stream.getvalue()
 
 
+def encode_report(record: Mapping[str, Any]) -> bytes:
+    """A Report or ReportBatch, given as a dict, as a message; `DamagedError` if it is neither.
+
+    `revision` and `id` may be hexadecimal text, and `event_time` a time with a zone. Other entries are left out.
+
+    >>> message = encode_report({"collection": "c", "revision": "bee7fcbcb7cce993", "cell": 3, "event_time": 0})
+    >>> decode_message(message)[1]["cell"]
+    3
+    """
+    try:
+        batch = "cells" in record
+        if batch == ("cell" in record):
+            raise DamagedError("a record with both cell and cells, or neither, allowed: one of them")
+        plain = {
+            "collection": _text("collection", record.get("collection")),
+            "revision": _octets("revision", record.get("revision"), 8),
+            "event_time": _time("event_time", record.get("event_time")),
+            "group": None if record.get("group") is None else _text("group", record["group"]),
+            "id": None if record.get("id") is None else _octets("id", record["id"], 16),
+        }
+        if batch:
+            return encode_message(REPORT_BATCH, {**plain, "cells": _octets("cells", record["cells"])})
+        return encode_message(REPORT, {**plain, "cell": _integer("cell", record["cell"])})
+    except (DamagedError, KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except Exception as error:  # a record may hold anything, such as text that is no Unicode
+        raise DamagedError(f"a record that cannot be encoded: {type(error).__name__} {error}"[:200]) from None
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise DamagedError(f"{name}: got {_shown(value)}, allowed: text")
+    return value
+
+
+def _octets(name: str, value: object, size: int | None = None) -> bytes:
+    try:
+        octets = bytes.fromhex(value) if isinstance(value, str) else value
+    except ValueError:
+        octets = None
+    if not isinstance(octets, bytes) or size not in (None, len(octets)):
+        number = "" if size is None else f"{size} "
+        raise DamagedError(f"{name}: got {_shown(value)}, allowed: {number}bytes, or their hexadecimal digits")
+    return octets
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise DamagedError(f"{name}: got {_shown(value)}, allowed: an integer of 64 bits")
+    return value
+
+
+def _time(name: str, value: object) -> int:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return (value - EPOCH) // timedelta(milliseconds=1)
+    if isinstance(value, datetime):
+        raise DamagedError(f"{name}: got {_shown(value)}, allowed: a time with a zone, or milliseconds since 1970")
+    return _integer(name, value)
+
+
+def _shown(value: object) -> str:
+    """Only the type of what a record holds: the value itself may be a person's, and dead letters are kept."""
+    return "none" if value is None else f"a value of type {type(value).__name__}"
+
+
 def decode_message(message: bytes) -> tuple[Definition, dict[str, Any]]:
     """The record in a message, of whichever of our schemas."""
     definition = _definition_of(message)
@@ -50,13 +117,15 @@ def decode_message(message: bytes) -> tuple[Definition, dict[str, Any]]:
     return definition, decode_one_by_one(definition, writer, 1, message[PREFIX:])[0]
 
 
-def decode_reports(messages: Sequence[bytes | None]) -> tuple[list[tuple[IntArray, ReportColumns]], list[Refused]]:
+def decode_reports(
+    messages: Sequence[bytes | None],
+) -> tuple[list[tuple[IntArray, ReportColumns]], list[RefusedMessage]]:
     """The reports of a whole poll as columns, by schema, each with its messages' places; and what cannot be used.
 
     The bodies of one schema's messages, joined, are one Avro block. Every record must end where its message does; if
     one does not, a damaged body has shifted those after it, and the poll is decoded message by message.
     """
-    refused: list[Refused] = []
+    refused: list[RefusedMessage] = []
     places: dict[bytes, list[int]] = {prefix: [] for prefix in BY_PREFIX}
     for index, message in enumerate(messages):
         same = places.get(message[:PREFIX]) if message is not None else None
@@ -77,7 +146,7 @@ def decode_reports(messages: Sequence[bytes | None]) -> tuple[list[tuple[IntArra
 
 
 def _decode_bodies(
-    definition: Definition, bodies: Sequence[bytes], indices: list[int], refused: list[Refused]
+    definition: Definition, bodies: Sequence[bytes], indices: list[int], refused: list[RefusedMessage]
 ) -> tuple[ReportColumns, list[int]]:
     lengths = np.array([len(body) for body in bodies], dtype=np.int64)
     try:
@@ -89,22 +158,24 @@ def _decode_bodies(
                 [record] = decode_one_by_one(definition, definition.parsed, 1, body)
                 from_records(definition, [record])
             except DamagedError as error:
-                refused.append(Refused(index, "undecodable", str(error), 1 if definition.counts_reports else None))
+                refused.append(
+                    RefusedMessage(index, "undecodable", str(error), 1 if definition.counts_reports else None)
+                )
             else:
                 kept.append(index)
                 records.append(record)
         return from_records(definition, records), kept
 
 
-def _unusable(index: int, message: bytes | None) -> Refused:
+def _unusable(index: int, message: bytes | None) -> RefusedMessage:
     if message is None:
-        return Refused(index, "undecodable", "a message without a value")
+        return RefusedMessage(index, "undecodable", "a message without a value")
     if len(message) > LARGEST_MESSAGE:
-        return Refused(index, "too_large", f"{len(message)} bytes, allowed: {LARGEST_MESSAGE}")
+        return RefusedMessage(index, "too_large", f"{len(message)} bytes, allowed: {LARGEST_MESSAGE}")
     try:
-        return Refused(index, "unknown_schema", f"a {_definition_of(message).name} is no report")
+        return RefusedMessage(index, "unknown_schema", f"a {_definition_of(message).name} is no report")
     except DamagedError as error:
-        return Refused(index, "undecodable", str(error))
+        return RefusedMessage(index, "undecodable", str(error))
 
 
 def _definition_of(message: bytes) -> Definition:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hushgram.arrays import FloatArray, IntArray
+from hushgram._arrays import FloatArray, IntArray, make_read_only
+from hushgram.distribution import Distribution
+from hushgram.domain import Domain
+from hushgram.intervals import Band, Interval, NotEstimableError, check_level, check_shares
+from hushgram.schemas.window_key import (
+    Events,
+    Key,
+    Pane,
+    Series,
+    events_from_avro,
+    events_to_avro,
+    key_from_avro,
+    key_to_avro,
+    milliseconds,
+    pane_from_avro,
+    pane_to_avro,
+)
+
+__all__ = ["REASONS", "DeadLetter", "Events", "Histogram", "Key", "Pane", "Quantile", "Reason", "Series", "Snapshot"]
 
 Reason = Literal[
     "unreadable",
@@ -28,48 +46,23 @@ Reason = Literal[
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 PAYLOAD_LIMIT = 4096
-EVENT_FIELDS = ("first_event", "last_event", "uploads")
 LATER_FIELDS = ("heavy_low_end", "heavy_high_end", "time_zone")
 """What snapshots have gained since version 1, beside the fields of events."""
-
-
-@dataclass(frozen=True)
-class Pane:
-    """Which of several answers about one window this is. Of two, the better has the higher generation, then more
-    reports, then the higher index: tallies only grow."""
-
-    generation: int = 0
-    index: int = 0
-    timing: str = "on_time"
-
-
-@dataclass(frozen=True)
-class Key:
-    """A collection's window, of one group or of all together; times in milliseconds since 1970."""
-
-    collection: str
-    group: str | None
-    window_start: int
-    window_end: int
-
-
-@dataclass(frozen=True)
-class Events:
-    """When the reports of a window were measured: the earliest and the latest event time, in milliseconds since 1970,
-    and how many uploads they came in; all reports of an upload have one time."""
-
-    first: int
-    last: int
-    uploads: int
-
-    def __or__(self, other: Events) -> Events:
-        """Of both together."""
-        return Events(min(self.first, other.first), max(self.last, other.last), self.uploads + other.uploads)
+ARRAY_FIELDS = ("probabilities", "cdf_points", "cdf_low", "cdf_high")
+LEVEL = 0.95
+"""The confidence level of the intervals and of the band that snapshots hold."""
+SAME_SHARE = 1e-9
+"""Shares of quantiles that differ by less are taken for equal: 3 · 0.05 is not 0.15."""
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """The tallies of a window by revision: (reports, counts). Files of version 1 tell nothing of events."""
+    """The tallies of a window by revision: (reports, counts). Files of version 1 have no events.
+
+    >>> key = Key("commute", None, 1_767_225_600_000, 1_767_229_200_000)
+    >>> Histogram(key, Pane(), {"bee7fcbcb7cce993": (6, np.array([1, 2, 3]))}).reports
+    6
+    """
 
     key: Key
     pane: Pane
@@ -90,10 +83,10 @@ class Histogram:
             for revision, (reports, counts) in sorted(self.tallies.items())
         ]
         return {
-            **_key_to_avro(self.key),
-            **_pane_to_avro(self.pane),
+            **key_to_avro(self.key),
+            **pane_to_avro(self.pane),
             "tallies": tallies,
-            **_events_to_avro(self.events),
+            **events_to_avro(self.events),
         }
 
     @classmethod
@@ -102,7 +95,7 @@ class Histogram:
             _hex(tally["revision"]): (tally["reports"], np.array(tally["counts"], dtype=np.int64))
             for tally in record["tallies"]
         }
-        return cls(_key_from_avro(record), _pane_from_avro(record), tallies, _events_from_avro(record))
+        return cls(key_from_avro(record), pane_from_avro(record), tallies, events_from_avro(record))
 
 
 @dataclass(frozen=True)
@@ -113,11 +106,17 @@ class Quantile:
     high: float
 
 
-@dataclass(frozen=True, eq=False)
-class Snapshot:
+@dataclass(frozen=True, eq=False, repr=False)
+class Snapshot(Distribution):
     """What a window's reports say about the values behind them; None is what the mechanism cannot know.
 
-    `heavy_low_end` and `heavy_high_end` are None unless an end of the domain holds implausibly many values.
+    It answers the questions that an `Estimate` does: all that follow from the probabilities, and of the intervals those
+    that were stored, of the mean, the variance, and some quantiles, at 95 %. `heavy_low_end` and `heavy_high_end` are
+    None unless an end of the domain holds implausibly many values.
+
+    >>> import hushgram.beam as hg
+    >>> for snapshot in hg.read_snapshots("results"):  # doctest: +SKIP
+    ...     print(snapshot.key.window_start, snapshot.quantile(0.5))
     """
 
     key: Key
@@ -151,31 +150,95 @@ class Snapshot:
     heavy_high_end: float | None = None
     time_zone: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ARRAY_FIELDS:
+            array = getattr(self, name)
+            object.__setattr__(self, name, None if array is None else make_read_only(array))
+
+    @cached_property
+    def domain(self) -> Domain:
+        if self.scale not in ("linear", "log"):
+            raise ValueError(f"scale: got {self.scale!r}, allowed: linear, log")
+        return Domain(self.low, self.high, "log" if self.scale == "log" else "linear", self.integer, self.unit)
+
     @property
     def rank(self) -> tuple[int, int, int]:
         return self.pane.generation, self.reports, self.pane.index
 
+    @property
+    def fit_pvalue(self) -> float | None:
+        """The p-value of the test that the reports obey the declared mechanism; None where there is no such test."""
+        return self.fit
+
+    def band(self, level: float = LEVEL) -> Band:
+        """The band that was stored: at 95 %, it holds the whole distribution function at once."""
+        self._need_distribution()
+        _check_stored_level(level)
+        if self.cdf_points is None or self.cdf_low is None or self.cdf_high is None:
+            raise NotEstimableError("this snapshot holds no band of its distribution function")
+        return Band(self.cdf_points, self.cdf_low, self.cdf_high)
+
+    def _bounds(self, of: str, at: tuple[Any, ...], level: float) -> Interval[Any]:
+        _check_stored_level(level)
+        if of == "mean":
+            return Interval(self.mean_low, self.mean_high)
+        self._need_distribution()
+        if of == "quantile":
+            return self._quantile_bounds(check_shares("q", at[0]))
+        if of not in ("variance", "std"):
+            raise NotEstimableError(f"a snapshot holds no interval of {of}; band() holds the distribution function")
+        if self.variance_low is None or self.variance_high is None:
+            raise NotEstimableError("this snapshot holds no interval of the variance")
+        bounds = np.array([self.variance_low, self.variance_high])
+        return Interval(*(np.sqrt(bounds) if of == "std" else bounds))
+
+    def _quantile_bounds(self, shares: FloatArray) -> Interval[Any]:
+        stored = sorted(self.quantiles or (), key=lambda quantile: quantile.share)
+        known = np.array([quantile.share for quantile in stored])
+        near = np.abs(shares[..., None] - known) < SAME_SHARE
+        if not near.any(axis=-1).all():
+            unknown, names = shares[~near.any(axis=-1)].ravel()[0], ", ".join(f"{share:g}" for share in known) or "none"
+            raise NotEstimableError(f"this snapshot holds no interval of the quantile {unknown:g}, only of: {names}")
+        place = near.argmax(axis=-1)
+        return Interval(*(np.array([getattr(quantile, end) for quantile in stored])[place] for end in ("low", "high")))
+
+    def _summary(self) -> list[str]:
+        key = self.key
+        group = [] if key.group is None else [f"group={key.group!r}"]
+        return [f"collection={key.collection!r}", *group, f"window_start={_utc(key.window_start)}", *super()._summary()]
+
+    def _notes(self) -> list[str]:
+        key = self.key
+        group = [] if key.group is None else [f"group {key.group}"]
+        window = f"{_utc(key.window_start)} to {_utc(key.window_end)} UTC"
+        return [key.collection, *group, window, *super()._notes()]
+
     def to_avro(self) -> dict[str, Any]:
         own = {name: _plain(getattr(self, name)) for name in _own_fields(Snapshot)}
-        return {**_key_to_avro(self.key), **_pane_to_avro(self.pane), **own, **_events_to_avro(self.events)}
+        return {**key_to_avro(self.key), **pane_to_avro(self.pane), **own, **events_to_avro(self.events)}
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Snapshot:
         own: dict[str, Any] = {
             name: record.get(name) if name in LATER_FIELDS else record[name] for name in _own_fields(Snapshot)
         }
-        for name in ("probabilities", "cdf_points", "cdf_low", "cdf_high"):
+        for name in ARRAY_FIELDS:
             own[name] = None if own[name] is None else np.array(own[name], dtype=np.float64)
         if own["quantiles"] is not None:
             own["quantiles"] = tuple(Quantile(**quantile) for quantile in own["quantiles"])
         own["revisions"] = tuple(own["revisions"])
-        events = _events_from_avro(record)
-        return cls(key=_key_from_avro(record), pane=_pane_from_avro(record), events=events, **own)
+        events = events_from_avro(record)
+        return cls(key=key_from_avro(record), pane=pane_from_avro(record), events=events, **own)
 
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """Something that could not be counted. `reports` is how many it stands for, where that can be known."""
+    """Something that could not be counted. `reports` is how many it stands for, where that can be known.
+
+    >>> letter = DeadLetter("too_old", 3, "event time 2026-01-01 00:00:00 UTC", "reports[0]", 17, 1_767_312_000_000)
+    >>> letter.reason in REASONS
+    True
+    """
 
     reason: Reason
     reports: int | None
@@ -193,7 +256,17 @@ class DeadLetter:
     def from_avro(cls, record: Mapping[str, Any]) -> DeadLetter:
         own = {field.name: record[field.name] for field in fields(cls)}
         payload = bytes.fromhex(_hex(own["payload"]))
-        return cls(**{**own, "received_at": _milliseconds(own["received_at"]), "payload": payload})
+        return cls(**{**own, "received_at": milliseconds(own["received_at"]), "payload": payload})
+
+
+def _check_stored_level(level: float) -> None:
+    if check_level(level) != LEVEL:
+        raise NotEstimableError(f"a snapshot holds intervals at {LEVEL:.0%} only, not at {level:.6g}")
+
+
+def _utc(milliseconds: int) -> str:
+    """A time in ISO 8601, also where it lies beyond what `datetime` can hold."""
+    return str(np.datetime64(milliseconds, "ms").astype("datetime64[s]"))
 
 
 def _own_fields(record: type) -> list[str]:
@@ -208,41 +281,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _key_to_avro(key: Key) -> dict[str, Any]:
-    return vars(key).copy()
-
-
-def _key_from_avro(record: Mapping[str, Any]) -> Key:
-    times = (_milliseconds(record[name]) for name in ("window_start", "window_end"))
-    return Key(record["collection"], record["group"], *times)
-
-
-def _pane_to_avro(pane: Pane) -> dict[str, Any]:
-    return {"generation": pane.generation, "pane_index": pane.index, "pane_timing": pane.timing}
-
-
-def _pane_from_avro(record: Mapping[str, Any]) -> Pane:
-    return Pane(record["generation"], record["pane_index"], record["pane_timing"])
-
-
-def _events_to_avro(events: Events | None) -> dict[str, Any]:
-    told = (None, None, None) if events is None else (events.first, events.last, events.uploads)
-    return dict(zip(EVENT_FIELDS, told, strict=True))
-
-
-def _events_from_avro(record: Mapping[str, Any]) -> Events | None:
-    """None where a field is missing, as in version 1, or null."""
-    first, last, uploads = (record.get(name) for name in EVENT_FIELDS)
-    if first is None or last is None or uploads is None:
-        return None
-    return Events(_milliseconds(first), _milliseconds(last), uploads)
-
-
 def _hex(value: bytes | str) -> str:
     """JSON has no bytes: in its lines they are hexadecimal already."""
     return value if isinstance(value, str) else value.hex()
-
-
-def _milliseconds(value: Any) -> int:
-    """fastavro makes dates of timestamps; some files, and some dates, are numbers."""
-    return value if isinstance(value, int) else math.floor(value.timestamp() * 1000 + 0.5)

@@ -1,141 +1,108 @@
-"""From what a source has read to snapshots: parse, tally, deduplicate, combine per window, estimate."""
+"""From reports to snapshots: parse and tally, deduplicate, combine by window, estimate."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-from apache_beam.metrics.metric import Metrics
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms import window
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
-from apache_beam.utils.windowed_value import WindowedValue
 
-import transforms.result_coders  # noqa: F401 - tells Beam how results travel
-from hushgram import Windows
-from schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
-from transforms.combine import CombineTallies
-from transforms.commit import CommitRun
-from transforms.count_in_run import COUNTED_IDS, Deduplicate
-from transforms.count_once import CountOnce
-from transforms.emit import IDENTIFIED, LETTERS, Emitting, ParseAndTally, branches
-from transforms.estimate import histogram, snapshots
-from transforms.panes import ByWindow, PaneOfWindow, ToLocalDays, WholeTruth, allowed_lateness, into_panes
-from transforms.parse import Parser
-from transforms.plan import Plan
-from transforms.runs import Attempt
-from transforms.tallies import Tallies
+import hushgram.transforms.coders  # noqa: F401 - registers the coders of keys and results
+from hushgram import Collection
+from hushgram.config import parse_collections
+from hushgram.schemas.records import DeadLetter, Histogram, Series, Snapshot
+from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.commit import CommitRun
+from hushgram.transforms.counting import DEAD_LETTERS, IDENTIFIED, ParseAndTally, TallyUploads, branches
+from hushgram.transforms.deduplication import COUNTED_IDS, DeduplicateBatch, DeduplicateStream
+from hushgram.transforms.estimation import EstimateWindows
+from hushgram.transforms.filesystem import read_text
+from hushgram.transforms.parsing import Parser
+from hushgram.transforms.runs import Attempt
+from hushgram.transforms.sources.message_batch import BatchMessages, Read
+from hushgram.transforms.tallies import Tallies
+from hushgram.transforms.windowing import CombineWindows, PaneOfWindow
 
-ESTIMATE_AT_ONCE = 256
-
-
-class EstimateWindows(beam.DoFn):
-    """Windows of one bundle are estimated together, those of one collection as one problem."""
-
-    def __init__(self, plan: Plan, generation: int) -> None:
-        self.collections = {collection.name: collection for collection in plan.collections}
-        self.generation = generation
-
-    def start_bundle(self) -> None:
-        self.waiting: list[tuple[Key, Pane, Tallies]] = []
-
-    def process(self, element: PaneOfWindow) -> Iterator[Any]:
-        key, (index, timing, tallies) = element
-        self.waiting.append((Key(*json.loads(key)), Pane(self.generation, index, timing), tallies))
-        if len(self.waiting) >= ESTIMATE_AT_ONCE:
-            yield from self._estimate()
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        for answer in self._estimate():
-            yield WindowedValue(answer, MIN_TIMESTAMP, (window.GlobalWindow(),))
-
-    def _estimate(self) -> Iterator[tuple[Snapshot, Histogram]]:
-        waiting, self.waiting = self.waiting, []
-        by_collection: dict[str, list[tuple[Key, Pane, Tallies]]] = {}
-        for entry in waiting:
-            by_collection.setdefault(entry[0].collection, []).append(entry)
-        for name, entries in by_collection.items():
-            started = time.monotonic()
-            answers = snapshots(self.collections[name], entries)
-            milliseconds = 1000 * (time.monotonic() - started)
-            Metrics.distribution("windows", "estimate milliseconds").update(round(milliseconds))
-            for (key, pane, tallies), snapshot in zip(entries, answers, strict=True):
-                Metrics.counter("windows", "estimated").inc()
-                Metrics.counter("windows", f"panes:{pane.timing}").inc()
-                yield snapshot, histogram(key, pane, tallies)
+Reports = Read | bytes | dict[str, Any]
+"""What `AggregateReports` takes: what our own sources read; messages; or records as dicts."""
 
 
-class Counted(NamedTuple):
-    """What was counted: the panes of each setting of windows, dead letters, and in a batch run the ids."""
+class AggregatedReports(NamedTuple):
+    """The results of `AggregateReports`. Each snapshot has the histogram that it was estimated from.
 
-    panes: dict[str, PCollection[Any]]
-    letters: PCollection[Any]
-    ids: PCollection[Any] | None
-
-
-def count_reports(
-    reads: PCollection[Any],
-    parser: Parser,
-    fanout: int = 0,
-    streaming: bool = False,
-    attempt: Attempt | None = None,
-) -> Counted:
-    """What a source has read, counted by window; `attempt` is that of a batch run, one of many into a folder."""
-    plan = parser.plan
-    settings = branches(plan)
-    parsed = reads | "Parse and tally" >> beam.ParDo(ParseAndTally(parser)).with_outputs(LETTERS, IDENTIFIED, *settings)
-    identified = typed(parsed[IDENTIFIED], tuple[int, bytes])
-    if not streaming:
-        identified |= "By shard of ids" >> beam.GroupByKey()
-    once: Emitting = CountOnce(plan) if streaming else Deduplicate(plan, attempt)
-    kept = [] if attempt is None else [COUNTED_IDS]
-    unique = identified | "Each id once" >> beam.ParDo(once).with_outputs(LETTERS, *kept, *settings)
-    panes = {
-        name: (typed(parsed[name], tuple[str, Tallies]), typed(unique[name], tuple[str, Tallies]))
-        | f"Partials, {name}" >> beam.Flatten()
-        | f"Combine, {name}" >> CombineWindows(setting, fanout, streaming)
-        for name, setting in settings.items()
-    }
-    letters = (typed(parsed[LETTERS], DeadLetter), typed(unique[LETTERS], DeadLetter)) | "All letters" >> beam.Flatten()
-    ids = None if attempt is None else typed(unique[COUNTED_IDS], tuple[int, int])
-    return Counted(panes, letters, ids)
-
-
-@dataclass
-class Aggregated:
-    answers: PCollection[Any]
-    """Pairs of a Snapshot and its Histogram."""
-    letters: PCollection[Any]
-
-
-@dataclass
-class AggregateReports(beam.PTransform[Any, Any]):
-    """What a source has read in; snapshots with their histograms, and dead letters, out.
-
-    In a stream ids are kept as state and windows have panes; in batch everything is there at once, and one pane is all.
+    >>> AggregatedReports._fields
+    ('snapshots', 'histograms', 'dead_letters')
     """
 
-    parser: Parser
-    generation: int = 0
-    fanout: int = 0
-    streaming: bool = False
+    snapshots: PCollection[Snapshot]
+    histograms: PCollection[Histogram]
+    dead_letters: PCollection[DeadLetter]
 
-    def expand(self, reads: PCollection[Any]) -> Aggregated:
-        counted = count_reports(reads, self.parser, self.fanout, self.streaming)
-        answers = [
-            panes | f"Estimate, {name}" >> estimate_windows(self.parser.plan, self.generation)
-            for name, panes in counted.panes.items()
-        ]
-        return Aggregated(answers | "All answers" >> beam.Flatten(), counted.letters)
+
+class CountedReports(NamedTuple):
+    """The panes of each setting of windows, the dead letters, and in a batch run the upload ids that were counted."""
+
+    panes: dict[str, PCollection[PaneOfWindow]]
+    dead_letters: PCollection[DeadLetter]
+    ids: PCollection[tuple[int, int]] | None
 
 
 @dataclass
-class AggregateRun(beam.PTransform[Any, Any]):
+class AggregateReports(beam.PTransform[PCollection[Reports], AggregatedReports]):
+    """Reports in; snapshots, histograms and dead letters out.
+
+    The input is what `ReadReports` or another source of hushgram reads, or any PCollection of messages (bytes: Avro's
+    single-object encoding of a Report or a ReportBatch) or of records (dicts with the fields of either). What cannot be
+    counted becomes a dead letter with a reason; nothing raises on data.
+
+    If the input is bounded, all of it is aggregated at once: every window has one pane. If it is unbounded, windows
+    have early, on-time and late panes, each of which holds all of the window so far; the timestamp of a message is the
+    time at which it counts as received.
+
+    Args:
+        collections: The collections that reports may belong to, or the path of a YAML file that defines them.
+        as_of: The time, in milliseconds since 1970, at which bounded input counts as received; later event times are
+            from the future. None is the time at which the pipeline is constructed.
+        generation: A correction that counts fewer reports than an earlier result takes a higher one.
+        fanout: Hot keys are first combined on this many workers; 0 leaves it to the runner.
+
+    >>> import apache_beam as beam, hushgram
+    >>> from apache_beam.testing.util import assert_that, equal_to
+    >>> collection = hushgram.Collection(name="commute", low=0, high=180, epsilon=1.0)
+    >>> record = {"collection": "commute", "revision": collection.revision, "cell": 3, "event_time": 1_767_225_600_000}
+    >>> with beam.Pipeline("FnApiRunner") as pipeline:
+    ...     reports = pipeline | beam.Create([record, {"collection": "commute"}])
+    ...     snapshots, histograms, dead_letters = reports | AggregateReports([collection])
+    ...     counts = snapshots | beam.Map(lambda snapshot: snapshot.reports)
+    ...     reasons = dead_letters | "Reasons" >> beam.Map(lambda letter: letter.reason)
+    ...     _ = assert_that(counts, equal_to([1])), assert_that(reasons, equal_to(["undecodable"]), label="no revision")
+    """
+
+    collections: str | Iterable[Collection] | Mapping[str, Collection]
+    as_of: int | None = None
+    generation: int = 0
+    fanout: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.index = CollectionIndex.of(_collections(self.collections))
+
+    def expand(self, reports: PCollection[Reports]) -> AggregatedReports:
+        as_of = time.time_ns() // 1_000_000 if self.as_of is None else self.as_of
+        counted = count_reports(reports, Parser(self.index, as_of), self.fanout)
+        results = [
+            panes | f"Estimate, {name}" >> EstimateWindows(self.index, self.generation)
+            for name, panes in counted.panes.items()
+        ]
+        return _aggregated(results | "All results" >> beam.Flatten(), counted.dead_letters)
+
+
+@dataclass
+class AggregateRun(beam.PTransform[PCollection[Reports], AggregatedReports]):
     """The same for one of many batch runs into a folder: what it counts is committed there, and the snapshots are those
     of the sum of all runs."""
 
@@ -145,68 +112,70 @@ class AggregateRun(beam.PTransform[Any, Any]):
     fanout: int = 0
     fail_if_refused: bool = False
 
-    def expand(self, reads: PCollection[Any]) -> Aggregated:
-        plan = self.parser.plan
-        counted = count_reports(reads, self.parser, self.fanout, attempt=self.attempt)
-        panes = counted.panes.values() | "All panes" >> beam.Flatten()
-        answers = (
-            (panes, counted.letters, counted.ids)
-            | "Commit" >> CommitRun(self.attempt, self.format, int(plan.max_ages.max(initial=0)), self.fail_if_refused)
-            | "Estimate" >> estimate_windows(plan, self.attempt.generation)
+    def expand(self, reports: PCollection[Reports]) -> AggregatedReports:
+        index = self.parser.index
+        counted = count_reports(reports, self.parser, self.fanout, self.attempt)
+        panes = tuple(counted.panes.values()) | "All panes" >> beam.Flatten()
+        max_age_ms = int(index.max_ages.max(initial=0))
+        results = (
+            (panes, counted.dead_letters, counted.ids)
+            | "Commit" >> CommitRun(self.attempt, self.format, max_age_ms, self.fail_if_refused)
+            | "Estimate" >> EstimateWindows(index, self.attempt.generation)
         )
-        return Aggregated(answers, counted.letters)
+        return _aggregated(results, counted.dead_letters)
 
 
-def estimate_windows(plan: Plan, generation: int) -> Any:
-    return beam.ParDo(EstimateWindows(plan, generation)).with_output_types(tuple[Snapshot, Histogram])
-
-
-@dataclass
-class CombineWindows(beam.PTransform[Any, Any]):
-    """Partial tallies added up per key and window; in a stream, in every pane all of the window so far."""
-
-    setting: Windows
-    fanout: int
-    streaming: bool
-
-    def expand(self, partials: PCollection[Any]) -> PCollection[Any]:
-        combine = beam.CombinePerKey(CombineTallies())
-        if not self.streaming:
-            # By key alone: where everything is there at once, no engine may call anything late.
-            return (
-                partials
-                | "By window" >> beam.ParDo(ToWindows(self.setting)).with_output_types(tuple[str, Tallies])
-                | "Add up" >> self._spread(combine).with_output_types(tuple[str, Tallies])
-                | "Pane" >> beam.MapTuple(lambda key, all_: (key, (0, "on_time", all_))).with_output_types(PaneOfWindow)
-            )
-        windowed = partials | "Window" >> into_panes(self.setting)
-        if self.setting.days is not None:
-            windowed |= "Local days" >> beam.ParDo(ToLocalDays(self.setting)).with_output_types(tuple[str, Tallies])
-        return (
-            windowed
-            | "Add up" >> combine.with_output_types(tuple[str, Tallies])
-            | "By window" >> beam.ParDo(ByWindow()).with_output_types(PaneOfWindow)
-            | "Global" >> beam.WindowInto(window.GlobalWindows())
-            | "Whole" >> beam.ParDo(WholeTruth(allowed_lateness(self.setting))).with_output_types(PaneOfWindow)
-        )
-
-    def _spread(self, combine: Any) -> Any:
-        return combine.with_hot_key_fanout(self.fanout) if self.fanout else combine
-
-
-class ToWindows(beam.DoFn):
-    """A partial tally of a slice of time to each window that the slice lies in; the window is part of the key."""
-
-    def __init__(self, setting: Windows) -> None:
-        self.setting = setting
-
-    def process(self, element: tuple[str, Tallies], start: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
-        collection, group = json.loads(element[0])
-        for begin, end in self.setting.holding(start.micros // 1000):
-            yield json.dumps([collection, group, begin, end]), element[1]
+def count_reports(
+    reports: PCollection[Reports], parser: Parser, fanout: int = 0, attempt: Attempt | None = None
+) -> CountedReports:
+    """Reports counted by window; `attempt` is that of a batch run, one of many into a folder."""
+    streaming = not reports.is_bounded
+    windows = branches(parser.index)
+    parsed = (
+        reports  # PCollection[Read | bytes | dict]
+        | "Batch messages" >> BatchMessages()  # PCollection[Read]
+        | "Parse and tally" >> beam.ParDo(ParseAndTally(parser)).with_outputs(DEAD_LETTERS, IDENTIFIED, *windows)
+    )
+    identified = typed(parsed[IDENTIFIED], tuple[int, bytes])  # (shard, uploads)
+    if not streaming:
+        identified |= "By shard of ids" >> beam.GroupByKey()
+    deduplicate: TallyUploads = (
+        DeduplicateStream(parser.index) if streaming else DeduplicateBatch(parser.index, attempt)
+    )
+    run_outputs = [] if attempt is None else [COUNTED_IDS]
+    unique = identified | "Each id once" >> beam.ParDo(deduplicate).with_outputs(DEAD_LETTERS, *run_outputs, *windows)
+    panes = {
+        name: (typed(parsed[name], tuple[Series, Tallies]), typed(unique[name], tuple[Series, Tallies]))
+        | f"Partials, {name}" >> beam.Flatten()
+        | f"Combine, {name}" >> CombineWindows(setting, fanout)  # PCollection[PaneOfWindow]
+        for name, setting in windows.items()
+    }
+    dead_letters = (
+        typed(parsed[DEAD_LETTERS], DeadLetter),
+        typed(unique[DEAD_LETTERS], DeadLetter),
+    ) | "All dead letters" >> beam.Flatten()
+    ids = None if attempt is None else typed(unique[COUNTED_IDS], tuple[int, int])
+    return CountedReports(panes, dead_letters, ids)
 
 
 def typed(elements: PCollection[Any], element_type: Any) -> PCollection[Any]:
-    """Tells Beam what one of several outputs holds, so that it travels in its own coder instead of pickled."""
+    """Declares the type of one of several outputs, so that elements travel in their own coder and are never pickled.
+
+    Beam's own hints for tagged outputs need a newer version than the earliest that hushgram runs on.
+    """
     elements.element_type = convert_to_beam_type(element_type)
     return elements
+
+
+def _aggregated(
+    results: PCollection[tuple[Snapshot, Histogram]], dead_letters: PCollection[DeadLetter]
+) -> AggregatedReports:
+    return AggregatedReports(
+        results | "Snapshots" >> beam.Keys(), results | "Histograms" >> beam.Values(), dead_letters
+    )
+
+
+def _collections(collections: str | Iterable[Collection] | Mapping[str, Collection]) -> Iterable[Collection]:
+    if isinstance(collections, str):
+        return parse_collections(read_text(collections)).values()
+    return collections.values() if isinstance(collections, Mapping) else collections

@@ -1,4 +1,4 @@
-"""Kafka clients as this project needs them: properties from a file, and mistakes told in one line."""
+"""Kafka clients as this project needs them: properties from a file, and mistakes reported in one line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.messages import LARGEST_MESSAGE
-from transforms.texts import read_text
+from hushgram.schemas.messages import LARGEST_MESSAGE
+from hushgram.transforms.filesystem import read_text
 
 FETCH_WAIT = "100"
-"""Milliseconds that a broker holds an answer back until there is more to tell. Whoever asks for the end of a partition
+"""Milliseconds that a broker holds an answer back until there is more to send. Whoever asks for the end of a partition
 waits behind it: at the client's own half second, sources that have caught up would keep their slot from the others."""
 SETTLED = {
     "enable.auto.commit": "false",  # offsets are the engine's, in its checkpoints
@@ -20,13 +20,13 @@ SETTLED = {
     "isolation.level": "read_committed",  # messages of an aborted transaction were never sent
 }
 OUT_OF_RANGE = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_LOG_TRUNCATION")
-"""What a consumer is told whose position the broker does not have: deleted, or lost."""
+"""Errors of a consumer whose position the broker does not have, since messages were deleted or lost."""
 ABSENT = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION")
-"""What is said of a topic that is not there, as while it is deleted and created again."""
+"""Errors for a topic that does not exist, such as one that is being deleted and created again."""
 DENIED = ("_AUTHENTICATION", "TOPIC_AUTHORIZATION_FAILED")
 """Errors that waiting does not mend. All others are for patience: a broker that is down comes back."""
 NO_LEADER_YET = ("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION")
-"""What a broker says of a topic that was made a moment ago."""
+"""Errors for a topic that was created a moment ago."""
 TIMEOUT = 15
 DESCRIBE_SECONDS = 5.0
 """How long a broker may take to describe a topic; one that is asked takes milliseconds."""
@@ -134,8 +134,8 @@ def first_offsets(
     """Of each partition of a topic the offset to begin with; or what is wrong with broker, credentials or topic."""
     from confluent_kafka import KafkaException
 
-    said: list[str] = []
-    client = consumer(properties, properties_file, error_cb=lambda error: said.append(error.str()))
+    errors: list[str] = []
+    client = consumer(properties, properties_file, error_cb=lambda error: errors.append(error.str()))
     address, end = properties.get("bootstrap.servers", ""), time.monotonic() + TIMEOUT
     try:
         while True:
@@ -143,8 +143,8 @@ def first_offsets(
                 return _ask_offsets(client, topic, latest)
             except KafkaException as error:
                 if error.args[0].name() not in NO_LEADER_YET or time.monotonic() > end:
-                    client.poll(0.1)  # which is when the client tells why it has no connection
-                    reasons = "; ".join(dict.fromkeys([*said[-3:], error.args[0].str()]))
+                    client.poll(0.1)  # which is when the client reports why it has no connection
+                    reasons = "; ".join(dict.fromkeys([*errors[-3:], error.args[0].str()]))
                     answered = not error.args[0].name().startswith("_")  # the client's own errors begin so
                     what = f"topic {topic!r} at" if answered else "no answer from Kafka at"
                     raise KafkaError(f"{what} {address}: {reasons}") from None

@@ -15,10 +15,10 @@ from typing import TypeVar
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.reading import avro_records
-from schemas.records import Histogram, Key
-from transforms.matching import match_files, open_file
-from transforms.runs import (
+from hushgram.schemas.reader import avro_records
+from hushgram.schemas.records import Histogram, Key
+from hushgram.transforms.filesystem import match_files, open_file, write_atomically
+from hushgram.transforms.runs import (
     Attempt,
     CountedFile,
     CountedIds,
@@ -30,8 +30,8 @@ from transforms.runs import (
     run_folder,
     touched,
 )
-from transforms.sinks.files import safe_name, window_name, write_atomically
-from transforms.tallies import Tallies
+from hushgram.transforms.sinks.files import safe_name, window_name
+from hushgram.transforms.tallies import Tallies
 
 Result = TypeVar("Result")
 MANIFEST = "run.json"

@@ -19,8 +19,8 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from schemas.records import Key
-from transforms.sinks.files import safe_name
+from hushgram.schemas.records import Key
+from hushgram.transforms.sinks.files import safe_name
 
 FORMAT = "hushgram-run/1"
 

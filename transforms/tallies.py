@@ -1,4 +1,4 @@
-"""The tallies of one window by revision: a value that merges, and the bytes it travels as."""
+"""The tallies of one window by revision: a value that merges, the bytes it travels as, and Beam's way to add it up."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import apache_beam as beam
 import numpy as np
+from apache_beam import coders
+from apache_beam.coders import typecoders
 
-from hushgram.arrays import IntArray
-from schemas.records import Events
+from hushgram._arrays import IntArray
+from hushgram.schemas.records import Events
 
 VERSION = 2
 """Version 1 has no events; it is read, and still written where events are not known."""
@@ -21,7 +24,7 @@ DENSE = 0xFFFF_FFFF
 
 @dataclass(eq=False)
 class Tallies:
-    """Of each revision that reported, the number of reports and the counts; and when, unless a part does not tell."""
+    """The number of reports and the counts of each revision; and the times of events, if every part has them."""
 
     parts: dict[str, tuple[int, IntArray]] = field(default_factory=dict)
     events: Events | None = None
@@ -57,7 +60,7 @@ def encode(tallies: Tallies) -> bytes:
     """A fixed layout, the same for equal tallies: sparse while few cells are counted, dense after.
 
     Version and number of revisions; events, if they are known; for each revision, in order: fingerprint, reports,
-    length, the bytes of a count, and how many cells are counted (or that all are told); then positions, if sparse, and
+    length, the bytes of a count, and how many cells are counted (or that all follow); then positions, if sparse, and
     counts.
     """
     encoded = [HEADER.pack(1 if tallies.events is None else VERSION, len(tallies.parts))]
@@ -67,8 +70,8 @@ def encode(tallies: Tallies) -> bytes:
         width = np.min_scalar_type(int(counts.max(initial=0))).itemsize
         counted = np.flatnonzero(counts)
         sparse = counted.size * (4 + width) < counts.size * width
-        told = counted.size if sparse else DENSE
-        encoded.append(PART.pack(bytes.fromhex(revision), reports, counts.size, width, told))
+        listed = counted.size if sparse else DENSE
+        encoded.append(PART.pack(bytes.fromhex(revision), reports, counts.size, width, listed))
         if sparse:
             encoded.append(counted.astype("<u4").tobytes())
         encoded.append((counts[counted] if sparse else counts).astype(f"<u{width}").tobytes())
@@ -85,16 +88,55 @@ def decode(data: bytes) -> Tallies:
         events = Events(*EVENTS.unpack_from(data, at))
         at += EVENTS.size
     for _ in range(revisions):
-        revision, reports, length, width, told = PART.unpack_from(data, at)
+        revision, reports, length, width, listed = PART.unpack_from(data, at)
         at += PART.size
-        if told == DENSE:
+        if listed == DENSE:
             counts = np.frombuffer(data, f"<u{width}", length, at).astype(np.int64)
             at += width * length
         else:
             counts = np.zeros(length, dtype=np.int64)
-            positions = np.frombuffer(data, "<u4", told, at)
-            at += 4 * told
-            counts[positions] = np.frombuffer(data, f"<u{width}", told, at)
-            at += width * told
+            positions = np.frombuffer(data, "<u4", listed, at)
+            at += 4 * listed
+            counts[positions] = np.frombuffer(data, f"<u{width}", listed, at)
+            at += width * listed
         parts[revision.hex()] = reports, counts
     return Tallies(parts, events)
+
+
+class TalliesCoder(coders.Coder):
+    """Tallies in their own fixed layout, never pickled: what a checkpoint holds, a later version must read."""
+
+    def encode(self, value: Tallies) -> bytes:
+        return encode(value)
+
+    def decode(self, encoded: bytes) -> Tallies:
+        return decode(encoded)
+
+    def is_deterministic(self) -> bool:
+        return True
+
+    def to_type_hint(self) -> type[Tallies]:
+        return Tallies
+
+
+typecoders.registry.register_coder(Tallies, TalliesCoder)
+
+
+class CombineTallies(beam.CombineFn):
+    """The sum of tallies, which is their merger."""
+
+    def create_accumulator(self) -> Tallies:
+        return Tallies()
+
+    def add_input(self, accumulator: Tallies, element: Tallies) -> Tallies:
+        return accumulator.add(element)
+
+    def merge_accumulators(self, accumulators: Iterable[Tallies]) -> Tallies:
+        # A fresh one: on Flink the given accumulators may be state.
+        return Tallies.merge(accumulators)
+
+    def extract_output(self, accumulator: Tallies) -> Tallies:
+        return accumulator
+
+    def get_accumulator_coder(self) -> coders.Coder:
+        return TalliesCoder()

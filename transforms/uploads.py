@@ -1,32 +1,26 @@
-"""Which of many decoded reports can be counted: columns in, uploads and refusals out.
+"""Accepted uploads as columns, and the bytes that they travel in to the shard of their id.
 
-An upload is one report or one batch. It is accepted or refused as a whole, for the first reason that applies.
+An upload is one report or one batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from hushgram.arrays import BoolArray, IntArray
-from hushgram.revisions import explain_unknown
-from schemas.columns import Labels, ReportColumns, UIntArray
-from schemas.records import Reason
-from transforms.plan import EARLIEST, FUTURE_ALLOWED, Plan, cell_width
+from hushgram._arrays import BoolArray, IntArray
+from hushgram.schemas.columns import UIntArray
 
-ORDER: tuple[Reason, ...] = (
-    "unknown_collection",
-    "unknown_revision",
-    "ragged_cells",
-    "cell_out_of_range",
-    "unknown_group",
-    "from_the_future",
-    "too_old",
-)
+SHARDS = 32
+"""Uploads of one shard are held in memory at once; more shards mean less memory, and more and smaller pieces."""
+
+NUMBERS = "collection", "revision", "group", "event_time", "sizes", "cells"
+HEADER = struct.Struct("<QQq")
+COLUMN = struct.Struct("<qB")
 
 
 @dataclass(frozen=True)
@@ -83,144 +77,58 @@ class Uploads:
         return ((field.name, getattr(self, field.name)) for field in fields(self) if field.name != "cells")
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Uploads refused for one reason. `reports` is None where one of them does not tell how many it holds."""
+def pieces(uploads: Uploads, received: int, count: int = SHARDS) -> Iterator[tuple[int, bytes]]:
+    """Uploads that all have an id, as bytes for the way to their shards; and when they were received.
 
-    reason: Reason
-    reports: int | None
-    detail: str
-    first_row: int
-
-
-@dataclass
-class _Judged:
-    """Rows with what is known of them so far; the first reason that applies to a row stays."""
-
-    reason: IntArray
-
-    def refuse(self, reason: Reason, rows: BoolArray) -> None:
-        self.reason[rows & (self.reason < 0)] = ORDER.index(reason)
-
-    @property
-    def fine(self) -> BoolArray:
-        return self.reason < 0
-
-
-def accept(
-    plan: Plan, columns: ReportColumns, received: int | IntArray, aged: bool = False
-) -> tuple[Uploads, list[Refusal]]:
-    """Judge decoded reports, received at a time in milliseconds or each at its own.
-
-    `aged` says that they may also be too old for their collection: so it is in a stream, where windows come to an end.
+    Ids are random, so their last bits spread them evenly. A column is its least number and how far each is above it, in
+    as few bytes as that takes, and in none where all are equal: engines copy these bytes many times.
     """
-    rows = len(columns)
-    judged = _Judged(np.full(rows, -1, dtype=np.int64))
-    collection = _translate(columns.collection, plan.places)
-    judged.refuse("unknown_collection", collection < 0)
-
-    revision, group = np.full(rows, -1, dtype=np.int64), np.full(rows, -1, dtype=np.int64)
-    alphabet = np.zeros(rows, dtype=np.int64)
-    for place in {plan.places[name] for name in columns.collection.names if name in plan.places}:
-        mine, own = collection == place, np.full(rows, -1, dtype=np.int64)
-        for index, number in enumerate(plan.revision_numbers[place]):
-            own = np.where(columns.revision == number, index, own)
-        known = mine & (own >= 0)
-        revision = np.where(known, own, revision)
-        alphabet = np.where(known, plan.alphabets[place][own], alphabet)
-        labels = {label: index for index, label in enumerate(plan.collections[place].groups)}
-        group = np.where(mine, _translate(columns.group, {None: -1, **labels}, unknown=-2), group)
-    judged.refuse("unknown_revision", revision < 0)
-
-    sizes, cells = _cells(columns, alphabet, judged)
-    judged.refuse("unknown_group", group == -2)
-    judged.refuse("from_the_future", columns.event_time > received + FUTURE_ALLOWED)
-    judged.refuse("too_old", columns.event_time < EARLIEST)
-    if aged and len(plan.collections):
-        # Compared so that no time from outside can overflow.
-        judged.refuse("too_old", columns.event_time < received - plan.max_ages[np.maximum(collection, 0)])
-
-    everything = Uploads(
-        collection, revision, group, columns.event_time, columns.has_id, columns.id, np.maximum(sizes, 0), cells
-    )
-    accepted = everything if judged.fine.all() else everything.take(judged.fine)
-    return accepted, _refusals(plan, columns, judged.reason, sizes, alphabet)
+    # Of sixteen bits, since numpy sorts these in a time that does not grow faster than their number.
+    shard = (uploads.id[:, 1] % np.uint64(count)).astype(np.uint16)
+    order = np.argsort(shard, kind="stable")
+    # `take` copies an id as a whole; an index would go number by number.
+    ids = uploads.id.astype("<u8", copy=False).take(order, axis=0)
+    columns = {
+        name: _narrowed(getattr(uploads, name), uploads.cells_of(order) if name == "cells" else order)
+        for name in NUMBERS
+    }
+    row_ends = np.cumsum(np.bincount(shard, minlength=count))
+    cell_ends = np.append(0, np.cumsum(uploads.sizes[order]))[row_ends]
+    row = cell = 0
+    for number, row_end, cell_end in zip(range(count), row_ends.tolist(), cell_ends.tolist(), strict=True):
+        if row == row_end:
+            continue
+        packed = [HEADER.pack(row_end - row, cell_end - cell, received), ids[row:row_end].tobytes()]
+        for name, (least, width, offsets) in columns.items():
+            part = slice(cell, cell_end) if name == "cells" else slice(row, row_end)
+            packed += COLUMN.pack(least, width), offsets[part].tobytes()
+        yield number, b"".join(packed)
+        row, cell = row_end, cell_end
 
 
-def _translate(labels: Labels, numbers: Mapping[Any, int], unknown: int = -1) -> IntArray:
-    table = np.array([numbers.get(name, unknown) for name in labels.names], dtype=np.int64)
-    return table[labels.codes]
+def _narrowed(column: IntArray, order: IntArray) -> tuple[int, int, IntArray]:
+    """A column's least number, and in `order` the offsets from it, in `width` bytes each; none if all are zero.
+
+    Narrowed first, since fewer bytes are put in order sooner.
+    """
+    least, greatest = (int(column.min()), int(column.max())) if column.size else (0, 0)
+    if least == greatest:
+        return least, 0, column[:0]
+    width = np.min_scalar_type(greatest - least).itemsize
+    return least, width, (column - least).astype(f"<u{width}")[order]
 
 
-def _cells(columns: ReportColumns, alphabet: IntArray, judged: _Judged) -> tuple[IntArray, IntArray]:
-    """How many cells each row has, -1 where that cannot be known, and all cells end to end; bad ones are judged."""
-    if columns.cells is not None:
-        judged.refuse("cell_out_of_range", (columns.cells < 0) | (columns.cells >= alphabet))
-        return np.ones(len(columns), dtype=np.int64), columns.cells
-    assert columns.packed is not None
-    lengths = np.array([len(part) for part in columns.packed], dtype=np.int64)
-    widths = np.ones(len(columns), dtype=np.int64)
-    for cells_of_one in np.unique(alphabet[alphabet > 0]).tolist():
-        widths[alphabet == cells_of_one] = cell_width(cells_of_one)
-    judged.refuse("ragged_cells", lengths % widths != 0)
-    sizes = np.where(judged.fine, lengths // widths, 0)
-    filled = np.flatnonzero(sizes)
-    found = np.unique(widths[filled]).tolist()
-    if len(found) == 1:
-        cells = _unpacked(columns.packed, filled, found[0])
-    else:
-        cells, owner = np.empty(int(sizes.sum()), dtype=np.int64), np.repeat(widths, sizes)
-        for width in found:
-            cells[owner == width] = _unpacked(columns.packed, filled[widths[filled] == width], width)
-    if filled.size:
-        greatest = np.maximum.reduceat(cells, (np.cumsum(sizes) - sizes)[filled])
-        judged.reason[filled[greatest >= alphabet[filled]]] = ORDER.index("cell_out_of_range")
-    return np.where(alphabet > 0, np.where(lengths % widths == 0, lengths // widths, -1), -1), cells
-
-
-def _unpacked(packed: Sequence[bytes], rows: IntArray, width: int) -> IntArray:
-    """The cells of some rows, of so many bytes each."""
-    cells = np.frombuffer(b"".join(map(packed.__getitem__, rows.tolist())), dtype=f"<u{width}")
-    # Beyond 63 bits there is no alphabet; such a cell is out of range, and must not wrap around into it.
-    return (np.minimum(cells, np.uint64(2**63 - 1)) if width == 8 else cells).astype(np.int64)
-
-
-def _refusals(
-    plan: Plan, columns: ReportColumns, reason: IntArray, sizes: IntArray, alphabet: IntArray
-) -> list[Refusal]:
-    """One refusal for each reason, with the first upload as the example."""
-    refusals = []
-    for code in np.unique(reason[reason >= 0]).tolist():
-        rows = np.flatnonzero(reason == code)
-        known = bool((sizes[rows] >= 0).all())
-        detail = _detail(plan, ORDER[code], columns, int(rows[0]), int(alphabet[rows[0]]))
-        more = f", and {rows.size - 1} more" if rows.size > 1 else ""
-        reports = int(sizes[rows].sum()) if known else None
-        refusals.append(Refusal(ORDER[code], reports, detail + more, int(rows[0])))
-    return refusals
-
-
-def _detail(plan: Plan, reason: Reason, columns: ReportColumns, row: int, alphabet: int) -> str:
-    name = columns.collection.names[columns.collection.codes[row]]
-    revision = f"{int(columns.revision[row]):016x}"
-    group = columns.group.names[columns.group.codes[row]]
-    if reason == "cell_out_of_range" and columns.cells is not None:
-        return f"cell {int(columns.cells[row])} of {name!r}, which has 0 to {alphabet - 1}"
-    if reason == "unknown_revision":
-        explained = explain_unknown(plan.collections[plan.places[name]], revision, plan.collections)
-        return f"revision {revision} of {name!r}: {explained}"
-    return {
-        "unknown_collection": f"collection {name!r}",
-        "ragged_cells": f"a batch of {name!r} whose bytes are no whole number of cells",
-        "cell_out_of_range": f"a batch of {name!r} with a cell beyond {alphabet - 1}",
-        "unknown_group": f"group {group!r} of {name!r}",
-        "from_the_future": f"event time {_moment(int(columns.event_time[row]))} of {name!r}",
-        "too_old": f"event time {_moment(int(columns.event_time[row]))} of {name!r}",
-    }[reason]
-
-
-def _moment(milliseconds: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError):  # a date that is none
-        return f"{milliseconds} ms after 1970"
+def unpack(data: bytes) -> tuple[Uploads, int]:
+    """The uploads of a piece, and when they were received."""
+    rows, cells, received = HEADER.unpack_from(data)
+    ids = np.frombuffer(data, "<u8", 2 * rows, HEADER.size).reshape(-1, 2)
+    at = HEADER.size + ids.nbytes
+    columns: dict[str, Any] = {}
+    for name in NUMBERS:
+        least, width = COLUMN.unpack_from(data, at)
+        at += COLUMN.size
+        columns[name] = np.full(cells if name == "cells" else rows, least, dtype=np.int64)
+        if width:
+            columns[name] += np.frombuffer(data, f"<u{width}", columns[name].size, at).astype(np.int64)
+            at += width * columns[name].size
+    return Uploads(**columns, id=ids, has_id=np.ones(rows, dtype=bool)), received

@@ -1,1 +1,1 @@
-"""Random faults against a real stream on this machine, with the tallies, letters and tables checked after each."""
+"""Random faults against a real stream on this machine, with tallies, dead letters and tables checked after each."""

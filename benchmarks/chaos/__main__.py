@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.chaos import contained
-from benchmarks.chaos.run import Plan, run
+from benchmarks.chaos.run import ChaosPlan, run
 from benchmarks.chaos.schedule import KINDS, Fault, fault
 from benchmarks.chaos.sender import SenderError
 from benchmarks.chaos.table import markdown, put_into
 from benchmarks.chaos.watch import LostError
-from deploy.local.processes import ProcessError
-from deploy.local.tools import ROOT, InstallError, ToolMissingError
+from devtools.processes import ProcessError
+from devtools.tools import ROOT, InstallError, ToolMissingError
 
 MODULE = "benchmarks.chaos"
 
@@ -81,7 +81,9 @@ def execute(options: argparse.Namespace, seed: int) -> int:
     folder = options.dir.absolute() / str(seed)
     shutil.rmtree(folder, ignore_errors=True)
     outcomes = run(
-        Plan(seed, faults(seed, options.only, options.contained), options.minutes, folder, options.contained, say=say)
+        ChaosPlan(
+            seed, faults(seed, options.only, options.contained), options.minutes, folder, options.contained, say=say
+        )
     )
     lost = [outcome for outcome in outcomes if outcome.problems]
     found = f"{len(outcomes) - len(lost)} of {len(outcomes)} faults without a loss"

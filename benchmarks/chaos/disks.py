@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from deploy.local.processes import eventually
+from devtools.processes import eventually
 
 
 class Disk:

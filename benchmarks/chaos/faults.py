@@ -14,8 +14,8 @@ from typing import TypeVar
 from benchmarks.chaos.disks import Disk
 from benchmarks.chaos.schedule import Injury
 from benchmarks.chaos.site import AWAY, Site
-from deploy.local.processes import eventually
-from transforms.sinks.postgresql_tables import TABLE
+from devtools.processes import eventually
+from hushgram.transforms.sinks.postgresql_migrations import TABLE
 
 Heal = Callable[[], None]
 Part = TypeVar("Part")

@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks.chaos.ledger import UNKNOWN_NUMBER, Reports
 from hushgram import Collection
-from schemas.definitions import REPORT, REPORT_BATCH
-from schemas.messages import encode_message
-from transforms.plan import cell_width
+from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
+from hushgram.schemas.messages import encode_message
+from hushgram.transforms.collection_index import cell_width
 
 YAML = """
 collections:
@@ -95,7 +95,7 @@ class Fleet:
             "id": self._rng.bytes(16) if self._rng.random() < WITH_ID_SHARE else None,
         }
         if batch:
-            width = cell_width(law.randomizer.cells)
+            width = cell_width(law.mechanism.cells)
             message = encode_message(REPORT_BATCH, {**row, "cells": np.array(cells, f"<u{width}").tobytes()})
         else:
             message = encode_message(REPORT, {**row, "cell": cells[0]})

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hushgram import Collection
-from hushgram.arrays import IntArray
+from hushgram._arrays import IntArray
 
 WindowKey = tuple[str, str | None, int, str]
 """Collection, group (None: all together), window start in milliseconds, revision."""
 Tallies = dict[WindowKey, IntArray]
 UNKNOWN_NUMBER = "of unknown number"
-"""Among the reasons of letters: those that cannot say how many reports they stand for."""
+"""Reasons of dead letters that do not know how many reports they stand for."""
 MINUTE_MS = 60_000
 
 

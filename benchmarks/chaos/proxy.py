@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from deploy.local.processes import HOST, free_port
+from devtools.processes import HOST, free_port
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER with no time to linger: closing sends RST, and what was under way is lost."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from benchmarks.chaos.ledger import UNKNOWN_NUMBER, Tallies
 from benchmarks.chaos.verdict import overcounted
-from pipelines.console import UsageError
-from pipelines.results import read_records
-from schemas.records import DeadLetter, Histogram, Key, Snapshot
+from hushgram.pipelines.cli.console import UsageError
+from hushgram.pipelines.results import read_records
+from hushgram.schemas.records import DeadLetter, Histogram, Key, Snapshot
 
 CLOCK_SECONDS = 1.0
 """A kernel's file times may lag behind the clock a little."""

@@ -25,7 +25,7 @@ RATE = 60.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChaosPlan:
     """What a run does: its seed, its faults, when it ends, and where it keeps everything."""
 
     seed: int
@@ -40,7 +40,7 @@ class Plan:
     say: Callable[[str], None] = print
 
 
-def run(plan: Plan) -> list[Outcome]:
+def run(plan: ChaosPlan) -> list[Outcome]:
     """The outcomes, the last of them perhaps a loss: then the run has ended there, and its evidence is kept."""
     with ExitStack() as stack:
         site = stack.enter_context(Site(plan.folder, plan.with_disks))
@@ -64,7 +64,7 @@ def run(plan: Plan) -> list[Outcome]:
     return outcomes
 
 
-def _strike_all(plan: Plan, watch: Watch) -> list[Outcome]:
+def _strike_all(plan: ChaosPlan, watch: Watch) -> list[Outcome]:
     outcomes: list[Outcome] = []
     watch.until_first_pane()
     watch.until_whole(time.time())

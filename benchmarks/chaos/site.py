@@ -16,12 +16,12 @@ from psycopg.rows import dict_row
 from benchmarks.chaos.disks import Disk
 from benchmarks.chaos.fleet import YAML
 from benchmarks.chaos.proxy import Proxy
-from deploy.local import Broker, Cluster, Postgres
-from deploy.local.postgres import PASSWORD
-from deploy.local.processes import HOST, Process, eventually, free_port, stop
-from deploy.local.tools import ROOT
-from schemas.records import Snapshot
-from transforms.sinks.postgresql_tables import TABLE
+from devtools import Broker, Cluster, Postgres
+from devtools.postgres import PASSWORD
+from devtools.processes import HOST, Process, eventually, free_port, stop
+from devtools.tools import ROOT
+from hushgram.schemas.records import Snapshot
+from hushgram.transforms.sinks.postgresql_migrations import TABLE
 
 TOPIC, PARTITIONS, JOB = "reports", 4, "chaos"
 TASK_MANAGERS = 2
@@ -93,7 +93,7 @@ class Site:
         source: list[str | Path] = ["--kafka", self.broker_proxy.address, "--topic", TOPIC]
         source += ["--collections", self.collections_file]
         results: list[str | Path] = ["--output", self.output, "--sink", sink, f"--job_name={JOB}"]
-        return [sys.executable, "-m", "pipelines.command", "stream", *source, *results, *self.cluster.options()]
+        return [sys.executable, "-m", "hushgram", "stream", *source, *results, *self.cluster.options()]
 
     def _running_job(self) -> str | None:
         assert self._stream is not None

@@ -31,11 +31,11 @@ def markdown(outcomes: Sequence[Outcome], command: str, sent: str) -> str:
     """A row for each kind of fault that happened, alone or with another, and one for those that came in pairs."""
     rows = []
     for kind in KINDS:
-        mine = [outcome for outcome in outcomes if any(part.kind == kind for part in outcome.fault.injuries)]
-        rows.append((kind.phrase, mine))
+        of_kind = [outcome for outcome in outcomes if any(part.kind == kind for part in outcome.fault.injuries)]
+        rows.append((kind.phrase, of_kind))
     rows.append(("two of these at once", [outcome for outcome in outcomes if len(outcome.fault.injuries) > 1]))
     rows.append(("all", list(outcomes)))
-    lines = [_row(phrase, mine) for phrase, mine in rows if mine]
+    lines = [_row(phrase, outcomes) for phrase, outcomes in rows if outcomes]
     return "\n".join([f"`{command}`: {sent}", "", HEADER, *lines]) + "\n"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.chaos.ledger import Tallies, WindowKey
-from schemas.records import Snapshot
+from hushgram.schemas.records import Snapshot
 
 PANE = ("pane_index", "pane_timing")
 """What two equally good snapshots of a window may differ in: after a failure the engine numbers its panes anew, and a
@@ -38,9 +38,9 @@ def undercounted(found: Tallies, sent: Tallies) -> list[str]:
 
 
 def wrong_letters(found: Counter[str], at_least: Counter[str], at_most: Counter[str]) -> list[str]:
-    """Reasons whose letters stand for fewer reports than are due, or for more than were sent."""
+    """Reasons whose dead letters stand for fewer reports than are due, or for more than were sent."""
     return [
-        f"letters {reason}: {found[reason]:,} reports, expected {_between(at_least[reason], at_most[reason])}"
+        f"dead letters {reason}: {found[reason]:,} reports, expected {_between(at_least[reason], at_most[reason])}"
         for reason in sorted(found.keys() | at_least.keys() | at_most.keys())
         if not at_least[reason] <= found[reason] <= at_most[reason]
     ]

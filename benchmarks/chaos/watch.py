@@ -17,7 +17,7 @@ from benchmarks.chaos.schedule import Fault
 from benchmarks.chaos.sender import Sender
 from benchmarks.chaos.site import Site
 from benchmarks.chaos.table import Outcome
-from deploy.local.processes import ProcessError, eventually
+from devtools.processes import ProcessError, eventually
 
 LIMIT_SECONDS = 300.0
 """For each thing that must come about after a fault."""
@@ -71,7 +71,7 @@ class Watch:
         self._until("the first pane", lambda: [] if self.results.tallies() else ["no pane was written"])
 
     def until_whole(self, healed: float) -> None:
-        """In a pause of the sender: tallies exact, table the same, due letters there, every part back.
+        """In a pause of the sender: tallies exact, table the same, due dead letters there, every part back.
 
         `healed` is the time of day since when nothing is wrong.
         """
@@ -79,7 +79,7 @@ class Watch:
         try:
             self.sender.flush(FLUSH_SECONDS)
             sent, due = self.ledger.books(), self.ledger.letters_due(now_ms())
-            self._until("exact tallies, letters and table", lambda: self._differences(sent, due, sent.letters))
+            self._until("exact tallies, dead letters and table", lambda: self._differences(sent, due, sent.letters))
             self._count_left_behind(healed)
         finally:
             self.sender.resume()
@@ -89,7 +89,7 @@ class Watch:
         self.sender.pause()
         self.sender.flush(FLUSH_SECONDS)
         sent = self.ledger.books()
-        self._until("exact tallies and all letters", lambda: self._differences(sent, sent.letters, sent.letters))
+        self._until("exact tallies and all dead letters", lambda: self._differences(sent, sent.letters, sent.letters))
 
     def _count_left_behind(self, healed: float) -> None:
         found = self.results.hidden_since_before(healed)

@@ -17,7 +17,7 @@ from benchmarks.paper.experiments import BANDWIDTH_EPSILONS, BUCKETS, EPSILONS
 from benchmarks.paper.methods import ALL, RANGES, RATIOS, SHAPES
 from benchmarks.paper.verdicts import ORDER, Duel, Judgement, Table, Verdict, at, duel
 from hushgram.mechanisms import best_bandwidth
-from hushgram.trials import METRICS
+from hushgram.simulation import METRICS
 
 BINNINGS = ("CFO-16", "CFO-32", "CFO-64")
 DISTRIBUTIONS = ("SW+EMS", "SW+EM", "HH-ADMM", *BINNINGS)
@@ -67,7 +67,7 @@ def _(table: Table) -> Verdict:
     shown = ", ".join(f"{metric} {part.ahead} ({len(part.lower)} surely)" for metric, part in fought.items())
     most = any(len(part.lower) > len(EPSILONS) / 2 for part in fought.values())
     some = any(part.lower for part in fought.values())
-    return Verdict(ORDER[some + most], f"ahead at so many of {len(EPSILONS)} ε: {shown}")
+    return Verdict(ORDER[some + most], f"number of the {len(EPSILONS)} ε at which it is ahead: {shown}")
 
 
 @claim("spread", "6.1", "The standard deviation between repetitions is small against the errors themselves.")
@@ -124,7 +124,7 @@ def _(table: Table) -> Verdict:
 
 
 def _binned_bias(data: str, bins: int) -> float:
-    """W1 of a data set to itself in so many bins: what no number of reports takes away."""
+    """W1 between a data set and itself in bins: an error that no number of reports removes."""
     true = truth(population(data), DATA[data].buckets)
     return METRICS["w1"](true, np.repeat(true.reshape(bins, -1).mean(axis=1), true.size // bins))
 
@@ -192,8 +192,8 @@ def _(table: Table) -> Verdict:
             for epsilon in EPSILONS:
                 if (data, metric) != ("taxi", "range_0.1") and not (data == "income" and epsilon >= 2):
                     others = [table.method(name, data, metric, epsilon) for name in ON_RANGES if name != "SW+EMS"]
-                    mine = table.method("SW+EMS", data, metric, epsilon)
-                    total.add(f"{DATA[data].title} {metric[6:]} ε = {epsilon:g}", mine, others)
+                    ours = table.method("SW+EMS", data, metric, epsilon)
+                    total.add(f"{DATA[data].title} {metric[6:]} ε = {epsilon:g}", ours, others)
     return total.always()
 
 
@@ -302,12 +302,12 @@ def _(table: Table) -> Verdict:
 @claim("shape-square", "6.4", "At ε = 1 the square wave has the least W1 of all shapes, whatever b.")
 def _(table: Table) -> Verdict:
     best, each = Duel(), Duel()
-    for (name, data, b), mine in table.of_shapes.items():
+    for (name, data, b), ours in table.of_shapes.items():
         if name == "square":
             others = [table.of_shapes[other.name, data, b] for other in SHAPES[:-1]]
-            best.add(f"{DATA[data].title} b = {b:g}", mine, others)
+            best.add(f"{DATA[data].title} b = {b:g}", ours, others)
             for other in others:
-                each.add(f"{DATA[data].title} b = {b:g}", mine, [other])
+                each.add(f"{DATA[data].title} b = {b:g}", ours, [other])
     return _told("against the best other shape", best.always()) & _told("against each", each.always())
 
 
@@ -369,11 +369,11 @@ def _buckets(table: Table, count: int, data: tuple[str, ...]) -> tuple[Duel, Due
     best, each = Duel(), Duel()
     for name in data:
         for epsilon in EPSILONS:
-            mine = table.of_buckets[name, epsilon, count]
+            ours = table.of_buckets[name, epsilon, count]
             others = [table.of_buckets[name, epsilon, other] for other in BUCKETS if other != count]
-            best.add(at(name, epsilon), mine, others)
+            best.add(at(name, epsilon), ours, others)
             for other in others:
-                each.add(at(name, epsilon), mine, [other])
+                each.add(at(name, epsilon), ours, [other])
     return best, each
 
 

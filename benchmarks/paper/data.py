@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks.datasets import bundled, bundled_counts
-from hushgram.arrays import FloatArray, IntArray
+from hushgram._arrays import FloatArray, IntArray
 
 FINE = 2048
-"""Populations are kept on so many buckets: the most that any experiment asks for, and a multiple of all the others."""
+"""Buckets of a population: the most that any experiment uses, and a multiple of all the others."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The paper's figures, with its axes, and ours beside them: functions from the table to a drawing.
 
-A method has the same colour and marker everywhere; colours are those of Okabe and Ito and of Tol, told apart by people
-who see few colours. Bars are standard errors.
+A method has the same colour and marker everywhere; colours are those of Okabe and Ito and of Tol, which
+people who see few colours can distinguish. Bars are standard errors.
 """
 
 from __future__ import annotations

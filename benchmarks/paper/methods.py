@@ -8,7 +8,7 @@ from typing import Any
 
 from hushgram import Collection
 from hushgram.mechanisms import RandomizedResponse, frequency_oracle
-from hushgram.trials import METRICS
+from hushgram.simulation import METRICS
 
 ALL = tuple(METRICS)
 RANGES = ("range_0.1", "range_0.4")

@@ -135,7 +135,7 @@ def _coverage(frame: pl.DataFrame) -> str:
         rows.append([data.title, str(some["runs"].sum()), *shares])
     says = """\
 How often the 95 % intervals of SW+EMS held the truth, over the paper's ε. Where they do not, data are spiky and
-reports many (`docs/intervals.md`).
+reports many ([Intervals](intervals.md)).
 """
     return says + "\n" + _grid(["data", "runs", "mean", "median", "cdf", "worst cdf point", "band"], rows)
 

@@ -17,15 +17,16 @@ import yaml
 from benchmarks.paper.methods import METHODS
 from benchmarks.paper.trials import Row
 from hushgram import Collection, load_collections
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.trials import METRICS, Summary
-from pipelines import batch, simulate
-from pipelines.console import parse_time
-from pipelines.results import read_results
-from pipelines.simulate import HOUR
-from pipelines.simulated import fleet_generator
-from pipelines.values import draw_for
-from schemas.records import Histogram, Snapshot
+from hushgram._arrays import FloatArray, IntArray
+from hushgram.pipelines import aggregate
+from hushgram.pipelines.cli.console import parse_time
+from hushgram.pipelines.results import read_results
+from hushgram.pipelines.simulate import command
+from hushgram.pipelines.simulate.command import HOUR
+from hushgram.pipelines.simulate.devices import fleet_generator
+from hushgram.pipelines.simulate.shapes import draw_for
+from hushgram.schemas.records import Histogram, Snapshot
+from hushgram.simulation import METRICS, Summary
 
 THROUGH = ("SW+EMS", "HH-ADMM")
 VALUES = "beta(5,2)"
@@ -98,8 +99,8 @@ def _by_pipeline(
     known = ["--collections", str(collections)]
     made = ["--values", VALUES, "--reports", str(reports), "--start", START, "--hours", "1", "--seed", str(seed)]
     with contextlib.redirect_stdout(io.StringIO()):
-        simulate.run([*known, *made, "--packed", "--output", str(folder / "reports")])
-        batch.run([*known, "--input", str(folder / "reports" / "*.avro"), "--output", str(folder / "results")])
+        command.run([*known, *made, "--packed", "--output", str(folder / "reports")])
+        aggregate.run([*known, "--input", str(folder / "reports" / "*.avro"), "--output", str(folder / "results")])
     histograms = read_results(str(folder / "results"), "histograms", Histogram.from_avro)
     snapshots = read_results(str(folder / "results"), "snapshots", Snapshot.from_avro)
     tallies = {histogram.key.collection: counts for histogram in histograms for _, counts in histogram.tallies.values()}

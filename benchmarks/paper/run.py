@@ -15,7 +15,7 @@ import polars as pl
 from benchmarks.paper.trials import Row, Setting, measure
 
 ROOT = Path(__file__).parents[2]
-WHAT_COUNTS = ("hushgram/**/*.py", "benchmarks/coverage.py", "benchmarks/datasets.py", "benchmarks/data/*.npz")
+WHAT_COUNTS = ("hushgram/**/*.py", "benchmarks/coverage.py", "benchmarks/datasets.py", "pipelines/simulate/data/*.npz")
 WHAT_COUNTS_HERE = ("data.py", "methods.py", "trials.py")
 PROCESSES = 2
 SCHEMA = pl.Schema(

@@ -12,12 +12,11 @@ import numpy as np
 from benchmarks.coverage import shares_held
 from benchmarks.paper.data import FINE, population, truth
 from benchmarks.paper.methods import COVERED, METHODS
+from benchmarks.paper.two_phase import simulate_variance
 from hushgram import Collection
-from hushgram.arrays import FloatArray, IntArray
+from hushgram._arrays import FloatArray, IntArray
 from hushgram.estimate import Estimate
-from hushgram.trials import METRICS, Summary, population_tally, regrouped
-from hushgram.two_phase import simulate_variance
-from hushgram.validation import MEAN_ONLY
+from hushgram.simulation import METRICS, Summary, regroup, simulate_tally
 
 RUNS_AT_ONCE = 16
 """Tallies that are held and estimated together: enough for the estimators' blocks, few enough for the memory."""
@@ -66,13 +65,13 @@ def measure(setting: Setting) -> list[Row]:
     first = next(iter(collections.values()))
     devices = population(setting.data, setting.reports)
     rngs = [_generator(setting, first, run) for run in range(setting.runs)]
-    if first.mechanism in MEAN_ONLY:
+    if first.mechanism.mean_only:
         [name] = collections
         figures = [_moment_errors(first, devices, rng) for rng in rngs]
         return [_row(setting, name, metric, Summary.of([one[metric] for one in figures])) for metric in figures[0]]
     estimates: dict[str, list[Estimate]] = {name: [] for name in collections}
     for start in range(0, setting.runs, RUNS_AT_ONCE):
-        tallies = [population_tally(first, devices, rng) for rng in rngs[start : start + RUNS_AT_ONCE]]
+        tallies = [simulate_tally(first, devices, rng) for rng in rngs[start : start + RUNS_AT_ONCE]]
         for name, collection in collections.items():
             estimates[name] += collection.estimate_many(tallies)
     return [row for name in collections for row in _rows(setting, name, estimates[name], devices)]
@@ -86,7 +85,7 @@ def _rows(setting: Setting, name: str, estimates: Sequence[Estimate], devices: I
     # Histograms of different resolution are compared on the finest of them.
     grid = FINE if setting.figure == "buckets" else setting.buckets
     true = truth(devices, grid)
-    found = [regrouped(_probabilities(estimate), grid) for estimate in estimates]
+    found = [regroup(_probabilities(estimate), grid) for estimate in estimates]
     metrics = METHODS[name].metrics
     for metric in metrics:
         if metric in METRICS:
@@ -104,7 +103,7 @@ def _probabilities(estimate: Estimate) -> FloatArray:
 
 def _moment_errors(collection: Collection, devices: IntArray, rng: np.random.Generator) -> dict[str, float]:
     """Of a mechanism that tells a mean: all devices for the mean; half for it, half for the variance (section 6.3)."""
-    mean = collection.estimate(population_tally(collection, devices, rng)).mean
+    mean = collection.estimate(simulate_tally(collection, devices, rng)).mean
     values = (np.repeat(np.arange(FINE), devices) + rng.random(int(devices.sum()))) / FINE
     variance = simulate_variance(collection, values, rng)
     true, centres = truth(devices, FINE), (np.arange(FINE) + 0.5) / FINE

@@ -11,7 +11,7 @@ import polars as pl
 from scipy import stats
 
 from benchmarks.paper.data import DATA
-from hushgram.trials import Summary
+from hushgram.simulation import Summary
 
 Judgement = Literal["holds", "holds in part", "does not hold"]
 ORDER: tuple[Judgement, ...] = ("does not hold", "holds in part", "holds")

@@ -23,7 +23,7 @@ from benchmarks.peers.abilities import ABILITIES, LIBRARIES
 from benchmarks.peers.answers import read_decoded, read_estimates, read_speeds
 from benchmarks.peers.environment import BUILD, PEERS, REQUIREMENTS, Peer, PeerError, install, interpreter, pinned, run
 from benchmarks.peers.tables import Library, audits, details, overview, table
-from hushgram.arrays import FloatArray, IntArray
+from hushgram._arrays import FloatArray, IntArray
 
 BUCKETS = 256
 EPSILONS = (0.5, 1.0, 2.0)
@@ -89,10 +89,10 @@ def decoded(peer: Peer, answer: str, folder: Path) -> list[str]:
     for method, theirs in read_decoded(answer).items():
         cells = np.load(folder / f"{peer.distribution}-cells.npy")
         asked = ours.collection("seeded OLH", BUCKETS, SPEED_EPSILON)
-        mine = ours.shares(asked, asked.tally(cells))
+        shares = ours.shares(asked, asked.tally(cells))
         if theirs.min() >= 0:  # what is negative was cut off, and the rest scaled to sum to 1
-            mine = np.maximum(mine, 0) / np.maximum(mine, 0).sum()
-        apart = float(np.abs(mine - theirs).max())
+            shares = np.maximum(shares, 0) / np.maximum(shares, 0).sum()
+        apart = float(np.abs(shares - theirs).max())
         sentences.append(
             f"hushgram's `seeded_hashing` read {cells.size} reports made by {peer.distribution} ({method}): "
             f"its frequencies and theirs differ by {apart:.0e} at most."
@@ -121,16 +121,16 @@ def main(arguments: list[str] | None = None) -> None:
     pythons = prepared(BUILD / "venv")
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda peer: measure(peer, pythons[peer.distribution], folder, options.runs), PEERS))
-    mine = Library(
+    hushgram = Library(
         "hushgram",
         ours.accuracy(values, BUCKETS, EPSILONS, SPEED_EPSILON, AUDIT_REPORTS, SEED),
         ours.speed(values["beta"][0], BUCKETS, SPEED_EPSILON, options.seconds, SEED),
     )
-    libraries, sentences = [mine], []
+    libraries, sentences = [hushgram], []
     for peer, library in zip(PEERS, found, strict=True):
-        timed, said = with_speed(peer, library, pythons[peer.distribution], folder)
+        timed, remarks = with_speed(peer, library, pythons[peer.distribution], folder)
         libraries.append(timed)
-        sentences += said
+        sentences += remarks
 
     truths = {DATASETS[dataset]: shares_of(rows) for dataset, rows in values.items()}
     named = [renamed(library) for library in libraries]

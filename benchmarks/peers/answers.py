@@ -12,10 +12,10 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.peers.environment import PeerError
-from hushgram.arrays import FloatArray
-from hushgram.estimators.simplex import project_onto_simplex
+from hushgram._arrays import FloatArray
+from hushgram.estimators.frequencies import project_onto_simplex
 from hushgram.metrics import kolmogorov_smirnov, wasserstein
-from hushgram.trials import Summary
+from hushgram.simulation import Summary
 
 CONFIDENCE = 0.999
 """High enough that among a dozen mechanisms that keep their promise hardly one is accused by chance."""
@@ -23,7 +23,7 @@ CONFIDENCE = 0.999
 
 @dataclass(frozen=True)
 class Audit:
-    """Of so many reports of either of two values, how many spoke for the first and not for the second."""
+    """Of equally many reports of each of two values, how many support the first and not the second."""
 
     reports: int
     own: int

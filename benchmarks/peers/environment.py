@@ -79,5 +79,5 @@ def _run(command: list[str], failure: str) -> None:
     except OSError as error:
         raise PeerError(f"{failure}: {error.strerror}") from None
     if done.returncode != 0:
-        said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise PeerError(f"{failure}: {said[-1] if said else f'exit code {done.returncode}'}")
+        lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise PeerError(f"{failure}: {lines[-1] if lines else f'exit code {done.returncode}'}")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from benchmarks.peers.answers import Audit, Estimates, Speed
 from hushgram import Collection
-from hushgram.arrays import FloatArray, IntArray
+from hushgram._arrays import FloatArray, IntArray
 from hushgram.mechanisms.base import FrequencyOracle
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ def collection(method: str, buckets: int, epsilon: float) -> Collection:
 
 def shares(asked: Collection, tally: IntArray) -> FloatArray:
     """Unbiased frequencies where the mechanism has them, as the peers give them; else the estimated distribution."""
-    mechanism = asked.randomizer
+    mechanism = asked.mechanism
     if isinstance(mechanism, FrequencyOracle):
         return mechanism.frequencies(tally)
     probabilities = asked.estimate(tally).probabilities
@@ -60,7 +60,7 @@ def accuracy(
 
 def audit(asked: Collection, reports: int, rng: np.random.Generator) -> Audit | None:
     """The same test as of the peers; a cell speaks for the value that sends it more often."""
-    mechanism = asked.randomizer
+    mechanism = asked.mechanism
     if mechanism.tally_length != mechanism.cells:
         return None
     first, last = (mechanism.forward(np.eye(asked.buckets)[bucket]) for bucket in (0, asked.buckets - 1))

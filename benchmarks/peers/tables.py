@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.peers.answers import Estimates, Speed, errors, is_distribution
-from hushgram.arrays import FloatArray
-from hushgram.trials import Summary
+from hushgram._arrays import FloatArray
+from hushgram.simulation import Summary
 
 SCALES = {"W1": 1e3, "KS": 1e3, "MSE": 1e6}
 """Figures are printed in thousandths, squares in millionths."""

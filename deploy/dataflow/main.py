@@ -12,9 +12,10 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from pipelines import batch, command, streaming
+from hushgram.pipelines import aggregate, stream
+from hushgram.pipelines.cli import command
 
-COMMANDS = {"aggregate": batch, "stream": streaming}
+COMMANDS = {"aggregate": aggregate, "stream": stream}
 
 
 def options_of(name: str) -> dict[str, argparse.Action]:
@@ -38,8 +39,8 @@ def arguments(name: str, given: Sequence[str]) -> list[str]:
 
 
 def _written(options: dict[str, argparse.Action], parameter: str) -> Iterator[str]:
-    told, equals, value = parameter.partition("=")
-    option = options.get(told.removeprefix("--")) if told.startswith("--") else None
+    name, equals, value = parameter.partition("=")
+    option = options.get(name.removeprefix("--")) if name.startswith("--") else None
     if option is None:
         yield parameter
     elif value:  # the console sends what was left empty, too

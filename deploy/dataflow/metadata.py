@@ -1,4 +1,4 @@
-"""What Dataflow is told of the templates' parameters, made from the commands' options.
+"""The metadata of the templates' parameters for Dataflow, generated from the commands' options.
 
 `python -m deploy.dataflow.metadata` writes it anew, beside this file.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.dataflow.main import COMMANDS, may_be_repeated, options_of
-from pipelines.command import COMMANDS as DESCRIPTIONS
+from hushgram.pipelines.cli.command import COMMANDS as DESCRIPTIONS
 
 HERE = Path(__file__).parent
 
@@ -23,7 +23,7 @@ def metadata(name: str) -> dict[str, Any]:
         "name": f"hushgram {name}",
         "description": f"{DESCRIPTIONS[name].capitalize()}.",
         **({"streaming": True, "supportsAtLeastOnce": False, "supportsExactlyOnce": True} if streaming else {}),
-        "parameters": [_parameter(told, option) for told, option in options_of(name).items()],
+        "parameters": [_parameter(parameter, option) for parameter, option in options_of(name).items()],
     }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from hushgram.estimators import frequencies, haar, mean, tree, waves
-from hushgram.estimators.solution import Method, Solution, Window
+from hushgram._validation import CollectionError, check_one_of, refuse
+from hushgram.estimators import ems, frequencies, haar, mean, tree
+from hushgram.estimators.types import METHOD_OPTIONS, Method, Solution, Window
+from hushgram.mechanisms import Mechanism
 
 Estimator = Callable[[Sequence[Window], Method], list[Solution]]
 
@@ -15,8 +17,8 @@ def _one_by_one(solve: Callable[[Window, Method], Solution]) -> Estimator:
 
 
 ESTIMATORS: dict[str, Estimator] = {
-    "ems": waves.ems,
-    "em": waves.em,
+    "ems": ems.ems,
+    "em": ems.em,
     "hh": _one_by_one(tree.hh),
     "hh_admm": _one_by_one(tree.hh_admm),
     "haar": _one_by_one(haar.haar),
@@ -24,4 +26,18 @@ ESTIMATORS: dict[str, Estimator] = {
     "mean": _one_by_one(mean.mean),
 }
 
-__all__ = ["ESTIMATORS", "Estimator", "Method", "Solution", "Window"]
+
+def check_method(estimator: object, mechanism: Mechanism, options: Mapping[str, object]) -> str:
+    """The name of an estimator that understands the mechanism, the default if it is empty, and takes the options."""
+    known = mechanism.estimators
+    name = check_one_of("estimator", estimator or known[0], ESTIMATORS)
+    if name not in known:
+        refuse("estimator", name, f"{', '.join(known)} with the mechanism {mechanism.name}")
+    for option, value in options.items():
+        choices, takers = METHOD_OPTIONS[option]
+        if value is not None and check_one_of(option, value, choices) and name not in takers:
+            raise CollectionError(f"{option}: not an option of {name}, but of {', '.join(takers)}")
+    return name
+
+
+__all__ = ["ESTIMATORS", "Estimator", "Method", "Solution", "Window", "check_method"]

@@ -13,14 +13,14 @@ from typing import Literal
 
 import numpy as np
 
-from hushgram.arrays import BoolArray, FloatArray, IntArray
+from hushgram._arrays import BoolArray, FloatArray, IntArray
 from hushgram.mechanisms.base import Transition, chunks
 
 Stopping = Literal["paper", "converged"]
 
 MAX_ITERATIONS = 10_000
 NUMBERS_AT_ONCE = 1 << 15
-"""Windows are solved in blocks of so many probabilities: larger ones would leave the cache, and the gain with it."""
+"""Probabilities that are solved for at once: larger blocks of windows do not fit the cache."""
 CDF_TOLERANCE = 1e-7
 """`converged` stops when one more step would move no point of the distribution function by more than this."""
 
@@ -100,7 +100,7 @@ def maximize(
 
 
 class _Step:
-    """The map x → S(x ∘ Σ_r M_rᵀ(n_r / M_r x) / N) on the windows that are still moving."""
+    """The map x → S(x ∘ Σ_r M_rᵀ(n_r / M_r x) / N) on the windows that have not stopped yet."""
 
     def __init__(self, parts: Sequence[Part], smoothing: float) -> None:
         self.mechanisms = [part.mechanism for part in parts]
@@ -130,7 +130,7 @@ class _Step:
         return self.from_cells(x, self.cells(x))
 
     def gain(self, cells: Sequence[FloatArray], before: Sequence[FloatArray]) -> FloatArray:
-        """By how much the log-likelihood rose between two vectors of cell probabilities."""
+        """The rise of the log-likelihood between two vectors of cell probabilities."""
         total = np.zeros(len(self.scale))
         for counts, y, old in zip(self.counts, cells, before, strict=True):
             total += np.einsum("ij,ij->i", counts, np.log(y / old))
@@ -138,7 +138,7 @@ class _Step:
 
 
 class _Results:
-    """Where windows go when they stop, while the others move on."""
+    """The results of windows that have stopped, while the others iterate on."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.fits = Fits(np.empty(shape), np.zeros(shape[0], np.int64), np.zeros(shape[0], bool))

@@ -7,13 +7,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.estimators.fit import pearson
-from hushgram.estimators.simplex import project_onto_simplex
-from hushgram.estimators.solution import Method, Solution, Uncertainty, Window, part_bounds
+from hushgram._arrays import FloatArray, IntArray
+from hushgram.estimators.goodness_of_fit import pearson
+from hushgram.estimators.types import Method, Solution, Uncertainty, Window, part_bounds
 from hushgram.mechanisms.base import FrequencyOracle
 
 Observed = Sequence[tuple[FrequencyOracle, IntArray]]
+
+
+def project_onto_simplex(values: FloatArray) -> FloatArray:
+    """Norm-Sub, the nearest distribution (paper, section 4.1): the Euclidean projection onto the simplex.
+
+    What is negative after subtracting one common amount becomes zero, the rest sums to 1.
+
+    >>> project_onto_simplex(np.array([0.7, 0.5, -0.1])).round(3).tolist()
+    [0.6, 0.4, 0.0]
+    """
+    falling = np.sort(values)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
+    last = np.flatnonzero(falling > excess)[-1]
+    return np.maximum(values - excess[last], 0.0)
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,7 @@ class _Bins:
         self.projected = project_onto_simplex(self.frequencies.estimate)
 
     def uncertainty(self) -> Uncertainty:
-        """Of the frequencies moved evenly so that they sum to 1, before what is negative is cut off: conservative."""
+        """The law of the frequencies shifted to sum to 1, before negative ones are cut off: a conservative choice."""
         size, bounds = self.projected.size, part_bounds(self.projected.size)
         sizes = np.diff(bounds)
         centre = self.frequencies.estimate + (1 - self.frequencies.estimate.sum()) / size

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.estimators.solution import PARTS_LIMIT, Method, Solution, Uncertainty, Window
+from hushgram._arrays import FloatArray, IntArray
+from hushgram.estimators.types import PARTS_LIMIT, Method, Solution, Uncertainty, Window
 from hushgram.mechanisms.haar import HaarResponse, walsh_hadamard
 
 

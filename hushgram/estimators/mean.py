@@ -1,11 +1,11 @@
-"""The mean, from mechanisms that tell nothing else (paper, section 2.2)."""
+"""The mean, from mechanisms that estimate nothing else (paper, section 2.2)."""
 
 from __future__ import annotations
 
 import math
 
-from hushgram.estimators.solution import Method, Solution, Window
-from hushgram.mechanisms.moments import MeanMechanism
+from hushgram.estimators.types import Method, Solution, Window
+from hushgram.mechanisms.mean_only import MeanMechanism
 
 
 def mean(window: Window, method: Method) -> Solution:

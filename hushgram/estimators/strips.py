@@ -1,4 +1,4 @@
-"""A fit without smoothing, on a few strips of the domain: blurred by nothing, at the price of more noise."""
+"""A fit without smoothing on a few strips of the domain: no blur, at the price of more noise."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from hushgram.arrays import FloatArray
-from hushgram.ends import strip_bounds
+from hushgram._arrays import FloatArray
 from hushgram.estimators.em import Part
-from hushgram.estimators.solution import Uncertainty
+from hushgram.estimators.types import Uncertainty
+from hushgram.heavy_ends import strip_bounds
 from hushgram.mechanisms.base import Transition
 
 SMALLEST_DIRECTION = 1e-9
-"""Differences between strips that the reports tell less than this share as well as their sum are left at zero."""
+"""Singular values below this share of the largest are left out: reports hardly determine these directions."""
 
 
 def least_squares(parts: Sequence[Part]) -> list[Uncertainty]:

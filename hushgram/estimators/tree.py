@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.estimators.fit import pearson
-from hushgram.estimators.frequencies import Frequencies, combine
-from hushgram.estimators.simplex import project_onto_simplex
-from hushgram.estimators.solution import PARTS_LIMIT, Method, Solution, Uncertainty, Window
+from hushgram._arrays import FloatArray, IntArray
+from hushgram.estimators.frequencies import Frequencies, combine, project_onto_simplex
+from hushgram.estimators.goodness_of_fit import pearson
+from hushgram.estimators.types import PARTS_LIMIT, Method, Solution, Uncertainty, Window
 from hushgram.mechanisms.hierarchy import Hierarchy
 
 Tree = list[FloatArray]
@@ -25,7 +24,7 @@ LEAST_WEIGHT = 1e-9
 """The weight of a level without reports, as a share of the largest: zero would leave its nodes undetermined."""
 
 
-def consistent(tree: Sequence[FloatArray], weights: FloatArray) -> Tree:
+def make_consistent(tree: Sequence[FloatArray], weights: FloatArray) -> Tree:
     """The tree nearest to `tree` in weighted least squares in which every node is the sum of its children.
 
     Two passes: upwards each node becomes the best average of itself and its descendants, downwards each family shares
@@ -48,7 +47,7 @@ def consistent(tree: Sequence[FloatArray], weights: FloatArray) -> Tree:
     return result
 
 
-def nonnegative(tree: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+def fit_nonnegative(tree: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
     """The leaves of the consistent, non-negative tree nearest to `tree` in weighted least squares: exact.
 
     The cost of giving a subtree the total s is convex, and its derivative λ(s) piecewise linear. Upwards, every node's
@@ -116,12 +115,12 @@ def _share_out(taken: FloatArray, parents: FloatArray) -> FloatArray:
     return (shares * parents[:, None]).ravel()
 
 
-def admm(
+def fit_by_admm(
     tree: Sequence[FloatArray], weights: FloatArray, tolerance: float = ADMM_TOLERANCE
 ) -> tuple[FloatArray, int, bool]:
     """The paper's algorithm 2 for the same problem, ρ = 1: the leaves, the iterations, and whether they sufficed.
 
-    Kept as the published method and as a check on `nonnegative`, which is exact and faster.
+    Kept as the published method and as a check on `fit_nonnegative`, which is exact and faster.
     """
     ends = np.cumsum([level.size for level in tree])[:-1]
     target = np.concatenate(tree)
@@ -131,7 +130,7 @@ def admm(
     mu, nu, eta = (np.zeros_like(x) for _ in range(3))
     for iteration in range(1, ADMM_ITERATIONS + 1):
         y = (x - target + mu) / (1 + weight)
-        z = np.concatenate(consistent(np.split(x + nu, ends), ones))
+        z = np.concatenate(make_consistent(np.split(x + nu, ends), ones))
         w = np.concatenate([project_onto_simplex(level) for level in np.split(x + eta, ends)])
         before = x
         x = ((y + target - mu) + (z - nu) + (w - eta)) / 3
@@ -146,7 +145,7 @@ def admm(
 def hh(window: Window, method: Method) -> Solution:
     """Least squares alone: unbiased, but single buckets may be negative; meant for range queries."""
     observed = _Observed(window, method)
-    leaves = consistent(observed.tree, observed.weights)[-1]
+    leaves = make_consistent(observed.tree, observed.weights)[-1]
     return Solution(probabilities=leaves, uncertainty=observed.uncertainty, fit=observed.fit)
 
 
@@ -154,9 +153,9 @@ def hh_admm(window: Window, method: Method) -> Solution:
     """Least squares under the constraints: every bucket non-negative, their sum 1."""
     observed = _Observed(window, method)
     if method.solver == "exact":
-        leaves, iterations, converged = nonnegative(observed.tree, observed.weights), 1, True
+        leaves, iterations, converged = fit_nonnegative(observed.tree, observed.weights), 1, True
     else:
-        leaves, iterations, converged = admm(observed.tree, observed.weights)
+        leaves, iterations, converged = fit_by_admm(observed.tree, observed.weights)
     return Solution(iterations, converged, leaves, uncertainty=observed.uncertainty, fit=observed.fit)
 
 
@@ -178,7 +177,7 @@ class _Observed:
 
     def fit(self) -> float | None:
         """Of the nearest tree that could be: the reports of each level against what their oracle would report."""
-        leaves = nonnegative(self.tree, self.weights)
+        leaves = fit_nonnegative(self.tree, self.weights)
         cells: list[tuple[FloatArray, IntArray]] = []
         for hierarchy, tally in self.hierarchies:
             for oracle, counts in zip(hierarchy.oracles, hierarchy.split(tally), strict=True):
@@ -208,7 +207,7 @@ class _Observed:
                     - _same_block(parts, nodes, beta ** (contrast - 1)) / below[contrast - 1]
                 )
             covariance += level.lifted(lift, nodes)
-        centre = consistent(self.tree, self.weights)[depth]
+        centre = make_consistent(self.tree, self.weights)[depth]
         return Uncertainty(np.linspace(0, 1, parts + 1), centre, covariance)
 
 

@@ -1,107 +1,83 @@
-"""Mechanisms by name: what a collection may ask for, which options each reads, which estimators understand it."""
+"""Mechanisms by name, as collections use them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
+from hushgram._validation import CollectionError, check_one_of, refuse
 from hushgram.mechanisms.base import FrequencyOracle, Mechanism, Transition
-from hushgram.mechanisms.general_wave import GeneralWave
+from hushgram.mechanisms.general_wave import ContinuousSquareWave, GeneralWave
 from hushgram.mechanisms.haar import HaarResponse
 from hushgram.mechanisms.hashing import LocalHashing, SeededHashing, frequency_oracle
 from hushgram.mechanisms.hierarchy import Hierarchy
-from hushgram.mechanisms.moments import Piecewise, StochasticRounding
-from hushgram.mechanisms.response import RandomizedResponse
-from hushgram.mechanisms.wave import SquareWave, best_bandwidth
+from hushgram.mechanisms.mean_only import Piecewise, StochasticRounding
+from hushgram.mechanisms.options import Option, options_of
+from hushgram.mechanisms.randomized_response import RandomizedResponse
+from hushgram.mechanisms.square_wave import SquareWave, best_bandwidth
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a collection may say about its mechanism; each mechanism reads some of it."""
-
-    buckets: int
-    epsilon: float
-    bandwidth: float | None = None
-    output_buckets: int | None = None
-    wave_ratio: float | None = None
-    symbols: int | None = None
-    bins: int | None = None
-    branching: int | None = None
-    level_decay: float | None = None
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A mechanism's constructor, the estimators that understand its tallies (the default first), its options."""
-
-    build: Callable[[Options], Mechanism]
-    estimators: tuple[str, ...]
-    options: tuple[str, ...] = ()
-
-
-MECHANISMS: dict[str, Kind] = {
-    "square_wave": Kind(
-        lambda o: SquareWave(o.buckets, o.epsilon, o.bandwidth),
-        ("ems", "em"),
-        ("bandwidth",),
-    ),
-    "square_wave_continuous": Kind(
-        lambda o: GeneralWave(o.buckets, o.epsilon, 1.0, o.bandwidth, o.output_buckets),
-        ("ems", "em"),
-        ("bandwidth", "output_buckets"),
-    ),
-    "general_wave": Kind(
-        lambda o: GeneralWave(o.buckets, o.epsilon, _or(o.wave_ratio, 0.6), o.bandwidth, o.output_buckets),
-        ("ems", "em"),
-        ("bandwidth", "output_buckets", "wave_ratio"),
-    ),
-    "randomized_response": Kind(
-        lambda o: RandomizedResponse(_or(o.bins, o.buckets), o.epsilon),
-        ("norm_sub",),
-        ("bins",),
-    ),
-    "local_hashing": Kind(
-        lambda o: LocalHashing(_or(o.bins, o.buckets), o.epsilon, o.symbols),
-        ("norm_sub",),
-        ("bins", "symbols"),
-    ),
-    "seeded_hashing": Kind(
-        lambda o: SeededHashing(_or(o.bins, o.buckets), o.epsilon, o.symbols),
-        ("norm_sub",),
-        ("bins", "symbols"),
-    ),
-    "hierarchy": Kind(
-        lambda o: Hierarchy(o.buckets, o.epsilon, _or(o.branching, 4), _or(o.level_decay, 1.0)),
-        ("hh_admm", "hh"),
-        ("branching", "level_decay"),
-    ),
-    "haar": Kind(lambda o: HaarResponse(o.buckets, o.epsilon), ("haar",)),
-    "stochastic_rounding": Kind(lambda o: StochasticRounding(o.buckets, o.epsilon), ("mean",)),
-    "piecewise": Kind(
-        lambda o: Piecewise(o.buckets, o.epsilon, _or(o.output_buckets, 1024)),
-        ("mean",),
-        ("output_buckets",),
-    ),
+MECHANISMS: dict[str, type[Mechanism]] = {
+    kind.name: kind
+    for kind in (
+        SquareWave,
+        ContinuousSquareWave,
+        GeneralWave,
+        RandomizedResponse,
+        LocalHashing,
+        SeededHashing,
+        Hierarchy,
+        HaarResponse,
+        StochasticRounding,
+        Piecewise,
+    )
 }
 
 
-def _or(value: T | None, default: T) -> T:
-    return default if value is None else value
+def mechanism_options() -> dict[str, Option]:
+    """The options of all mechanisms, by name.
+
+    >>> ", ".join(mechanism_options())
+    'bandwidth, output_buckets, wave_ratio, bins, symbols, branching, level_decay'
+    """
+    found: dict[str, Option] = {}
+    for kind in MECHANISMS.values():
+        for name, option in options_of(kind).items():
+            found.setdefault(name, option)
+    return found
+
+
+def make_mechanism(mechanism: object, options: Mapping[str, Any]) -> Mechanism:
+    """A mechanism from its name or value, with options; an option of None takes its default.
+
+    >>> make_mechanism("square_wave", {"bandwidth": 0.2}) == SquareWave(bandwidth=0.2)
+    True
+    """
+    if isinstance(mechanism, Mechanism):
+        kind = type(mechanism)
+        if MECHANISMS.get(kind.name) is not kind:
+            refuse("mechanism", kind.__name__, ", ".join(MECHANISMS))
+    else:
+        kind = MECHANISMS[check_one_of("mechanism", mechanism, MECHANISMS)]
+    known = options_of(kind)
+    for name, value in options.items():
+        if name not in known and value is not None:
+            raise CollectionError(
+                f"{name}: not an option of {kind.name}, which takes {', '.join(known) or 'no option'}"
+            )
+    chosen = {name: known[name].default if value is None else value for name, value in options.items() if name in known}
+    return replace(mechanism, **chosen) if isinstance(mechanism, Mechanism) else kind(**chosen)
 
 
 __all__ = [
     "MECHANISMS",
+    "ContinuousSquareWave",
     "FrequencyOracle",
     "GeneralWave",
     "HaarResponse",
     "Hierarchy",
-    "Kind",
     "LocalHashing",
     "Mechanism",
-    "Options",
     "Piecewise",
     "RandomizedResponse",
     "SeededHashing",
@@ -110,4 +86,7 @@ __all__ = [
     "Transition",
     "best_bandwidth",
     "frequency_oracle",
+    "make_mechanism",
+    "mechanism_options",
+    "options_of",
 ]

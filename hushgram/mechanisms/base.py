@@ -1,36 +1,74 @@
-"""What every mechanism is: a value becomes one integer, the cell; cells become a tally; tallies add up."""
+"""The parts of every mechanism: a value becomes one integer, the cell; cells become a tally; tallies add up."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hushgram import arrays
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.domain import buckets_of
-from hushgram.draws import Below, Law
+from hushgram import _arrays
+from hushgram._arrays import FloatArray, IntArray
+from hushgram._validation import MOST_BUCKETS, check_whole, refuse
+from hushgram.domain import Domain, find_buckets
+from hushgram.mechanisms.options import option, options_of
+from hushgram.sampling import Below, Law
 
 CHUNK = 1 << 16
-"""Values worked on at a time: temporaries stay in the cache, and memory does not grow with the number of reports."""
+"""Values processed at a time, so that temporary arrays stay in the cache and memory does not grow with reports."""
 
 
 def chunks(length: int, size: int = CHUNK) -> Iterator[slice]:
     return (slice(start, min(start + size, length)) for start in range(0, length, size))
 
 
+@dataclass(frozen=True)
 class Mechanism(ABC):
     """Both halves of an ε-locally private mechanism, device and server, so that their probabilities cannot drift apart.
 
     A value is first *located*: a point of [0, 1] becomes one of `positions` integers. From there on the device half
     is exact: `perturb` uses integers only, and its law is the one that the server inverts.
+
+    A mechanism is a frozen dataclass; its options are fields made by `option`. A collection takes it with nothing but
+    options, and adds its own buckets and ε.
     """
 
-    epsilon: float
-    buckets: int
+    name: ClassVar[str]
+    """What a collection calls the mechanism."""
+    estimators: ClassVar[tuple[str, ...]]
+    """The estimators that understand its tallies, the default first."""
+    mean_only: ClassVar[bool] = False
+    """Whether its reports determine a mean only, and no distribution."""
+    takes_integers: ClassVar[bool] = True
+    """Whether whole numbers may be collected with it."""
+
+    buckets: int = 0
     """The number of equal parts of [0, 1] that the reports are read by."""
+    epsilon: float = 0.0
+
+    def for_collection(self, domain: Domain, buckets: int, epsilon: float) -> Self:
+        """A mechanism with the same options, checked, and a collection's buckets and ε; of other fields the defaults.
+
+        Words of few bits are for tests, and must not reach devices.
+        """
+        checked = {
+            name: declared.check(name, getattr(self, name), buckets)
+            for name, declared in options_of(type(self)).items()
+            if getattr(self, name) is not None
+        }
+        mechanism = type(self)(buckets=buckets, epsilon=epsilon, **checked)
+        mechanism.check_domain(domain)
+        return mechanism
+
+    def check_domain(self, domain: Domain) -> None:
+        """Refuses a domain that the mechanism cannot serve with its buckets."""
+        if domain.integer and not self.takes_integers:
+            refuse("integer", True, f"false with {self.name}, which fills buckets evenly; square_wave does not")
+        if domain.integer and not self.mean_only:
+            check_divisor("buckets", self.buckets, domain)
 
     @property
     @abstractmethod
@@ -60,12 +98,12 @@ class Mechanism(ABC):
 
     @property
     def positions(self) -> int:
-        """The number of inputs that the device tells apart."""
+        """The number of inputs that the device distinguishes."""
         return self.buckets
 
     def locate(self, units: FloatArray) -> IntArray:
         """The position of each point of [0, 1]."""
-        return buckets_of(units, self.positions)
+        return find_buckets(units, self.positions)
 
     @property
     def tally_length(self) -> int:
@@ -73,7 +111,7 @@ class Mechanism(ABC):
 
     def tally(self, cells: npt.ArrayLike) -> IntArray:
         """How often each cell was reported: `tally(a) + tally(b) == tally(a and b)`."""
-        checked = arrays.whole_numbers("cells", cells, self.cells)
+        checked = _arrays.check_whole_numbers("cells", cells, self.cells)
         total = np.zeros(self.cells, dtype=np.int64)
         for part in chunks(checked.size, max(CHUNK, 4 * self.cells)):
             total += np.bincount(checked[part], minlength=self.cells)
@@ -81,7 +119,7 @@ class Mechanism(ABC):
 
     def check_tally(self, tally: npt.ArrayLike) -> IntArray:
         """A tally from outside, as one that could have come from `tally`."""
-        return arrays.counts("tally", tally, self.tally_length)
+        return _arrays.check_counts("tally", tally, self.tally_length)
 
     def reports(self, tally: IntArray) -> int:
         """The number of reports behind a tally."""
@@ -109,8 +147,34 @@ class Transition(ABC):
         return self.forward(np.eye(self.buckets)).T
 
 
+def check_divisor(name: str, count: int, domain: Domain) -> None:
+    """Refuses a number of parts that hold unequally many whole numbers: an uneven share would look like a slope."""
+    size = int(domain.high - domain.low) + 1
+    if size % count:
+        fitting = [other for other in range(2, min(size, MOST_BUCKETS) + 1) if size % other == 0]
+        near = min(fitting, key=lambda other: abs(other - count), default=None)
+        advice = "and there is none: take another low or high" if near is None else f"such as {near}"
+        refuse(name, count, f"a divisor of the {size} whole numbers from low to high, {advice}")
+
+
+@dataclass(frozen=True)
 class FrequencyOracle(Mechanism):
     """A mechanism whose reports support values: the true one with probability p*, any other with probability q*."""
+
+    estimators: ClassVar[tuple[str, ...]] = ("norm_sub",)
+
+    _: KW_ONLY
+    bins: int | None = option(None, lambda name, value, buckets: check_whole(name, value, 2, buckets), varies=False)
+    """The equal parts of the domain that a device distinguishes. Left out, they are the buckets."""
+
+    def for_collection(self, domain: Domain, buckets: int, epsilon: float) -> Self:
+        oracle = super().for_collection(domain, buckets, epsilon)
+        return oracle if oracle.bins is None else replace(oracle, buckets=oracle.bins)
+
+    def check_domain(self, domain: Domain) -> None:
+        super().check_domain(domain)
+        if domain.integer and self.bins is not None:
+            check_divisor("bins", self.bins, domain)
 
     @property
     @abstractmethod

@@ -6,17 +6,19 @@ Reals are not private as floats, so the device works on a grid of about 2²⁴ i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.draws import WORD_BITS, Below, Law
+from hushgram._arrays import FloatArray, IntArray
+from hushgram._validation import MOST_BUCKETS
 from hushgram.mechanisms.base import Mechanism, Transition
-from hushgram.mechanisms.wave import best_bandwidth
+from hushgram.mechanisms.options import number, option, whole_number
+from hushgram.mechanisms.square_wave import best_bandwidth
+from hushgram.sampling import WORD_BITS, Below, Law
 
 GRID_STEPS = 1 << 24
 DENSE_LIMIT = 1 << 22
@@ -34,17 +36,22 @@ class Grid(NamedTuple):
 
 @dataclass(frozen=True)
 class GeneralWave(Mechanism, Transition):
-    """A trapezoid of density between q and e^ε·q around the value; `ratio` is its upper side over its lower.
+    """A trapezoid of density between q and e^ε·q around the value; `wave_ratio` is its upper side over its lower.
 
     Ratio 1 is the continuous Square Wave, ratio 0 the triangle. A trapezoid is the sum of two uniform draws, one over
     the plateau and one over the ramp; the floor of weight Q lies under all of the output. Two draws at most, all exact.
     """
 
-    buckets: int
-    epsilon: float
-    ratio: float = 1.0
-    bandwidth: float | None = None
-    output_buckets: int | None = None
+    name: ClassVar[str] = "general_wave"
+    estimators: ClassVar[tuple[str, ...]] = ("ems", "em")
+    takes_integers: ClassVar[bool] = False
+
+    wave_ratio: float = option(0.6, number(0.0, 1.0))
+    """The upper side of the trapezoid over its lower: 1 is a square, 0 a triangle."""
+    bandwidth: float | None = option(None, number(0.0, 1.0))
+    """Half the width of the wave, as a share of the domain. Left out, it is the best for ε."""
+    output_buckets: int | None = option(None, whole_number(2, 4 * MOST_BUCKETS))
+    """The cells that a device may send. Left out, they are as many as `buckets`; with `piecewise`, 1024."""
     bits: int = WORD_BITS
     grid_steps: int = GRID_STEPS
 
@@ -66,7 +73,7 @@ class GeneralWave(Mechanism, Transition):
         cell = max(2, round(steps * stretch / self.cells))
         domain = min(round(self.cells * cell / stretch), self.cells * cell - 1)
         foot = self.cells * cell - domain
-        ramp = max(1, round(foot * (1 - self.ratio) / 2))
+        ramp = max(1, round(foot * (1 - self.wave_ratio) / 2))
         return Grid(domain, cell, foot + 1 - ramp, ramp)
 
     @cached_property
@@ -122,7 +129,16 @@ class GeneralWave(Mechanism, Transition):
         return self._transition.backward(y)
 
     def parameters(self) -> dict[str, object]:
-        return {"buckets": self.buckets, "cells": self.cells, "ratio": float(self.ratio), **self.grid._asdict()}
+        return {"buckets": self.buckets, "cells": self.cells, "ratio": float(self.wave_ratio), **self.grid._asdict()}
+
+
+@dataclass(frozen=True)
+class ContinuousSquareWave(GeneralWave):
+    """The Square Wave of real numbers: steep sides, whose transition is a running sum."""
+
+    name: ClassVar[str] = "square_wave_continuous"
+
+    wave_ratio: float = field(default=1.0, init=False)
 
 
 @dataclass(frozen=True)
@@ -192,8 +208,8 @@ def _square_steps(buckets: int, cells: int, grid: Grid, gap: float) -> sparse.cs
         rows_of.append(rows)
         columns_of.append(np.broadcast_to(columns[:, None], rows.shape))
     row, column, value = (np.concatenate(part).ravel() for part in (rows_of, columns_of, values))
-    kept = (row >= 0) & (row < cells) & (value != 0)
-    return sparse.csr_array((value[kept], (row[kept], column[kept])), shape=(cells, buckets))
+    inside = (row >= 0) & (row < cells) & (value != 0)
+    return sparse.csr_array((value[inside], (row[inside], column[inside])), shape=(cells, buckets))
 
 
 def _trapezoid(buckets: int, cells: int, grid: Grid, gap: float) -> FloatArray:

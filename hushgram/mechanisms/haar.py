@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.draws import WORD_BITS, Below, Law
+from hushgram._arrays import FloatArray, IntArray
+from hushgram.domain import Domain
 from hushgram.mechanisms.base import Mechanism
-from hushgram.mechanisms.hierarchy import tree_height
+from hushgram.mechanisms.hierarchy import check_power, tree_height
+from hushgram.sampling import WORD_BITS, Below, Law
 
 
 def walsh_hadamard(values: FloatArray | IntArray) -> FloatArray:
@@ -32,9 +34,14 @@ class HaarResponse(Mechanism):
     through randomized response. A cell is the height's offset plus 2·row + bit, where bit 1 stands for +.
     """
 
-    buckets: int
-    epsilon: float
+    name: ClassVar[str] = "haar"
+    estimators: ClassVar[tuple[str, ...]] = ("haar",)
+
     bits: int = WORD_BITS
+
+    def check_domain(self, domain: Domain) -> None:
+        check_power(self.buckets, 2)
+        super().check_domain(domain)
 
     @cached_property
     def height(self) -> int:

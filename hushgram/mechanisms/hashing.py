@@ -9,24 +9,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hushgram import arrays
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.draws import WORD_BITS, Below, Law
+from hushgram import _arrays
+from hushgram._arrays import FloatArray, IntArray
+from hushgram._validation import check_whole, refuse
 from hushgram.mechanisms.base import FrequencyOracle, chunks
-from hushgram.mechanisms.response import RandomizedResponse
+from hushgram.mechanisms.options import option, whole_number
+from hushgram.mechanisms.randomized_response import RandomizedResponse
 from hushgram.mechanisms.xxh32 import DecimalTexts
+from hushgram.sampling import WORD_BITS, Below, Law
 
 TABLE_LIMIT = 1 << 18
 """The most cells a table of hash × symbol may have; without it large ε would ask for hundreds of megabytes."""
 
 SEEDS = 1 << 32
+MOST_SYMBOLS = 1 << 16
 
 
-def digits_needed(size: int, base: int) -> int:
+def count_digits(size: int, base: int) -> int:
     """The least m with base^m ≥ size."""
     digits, reach = 1, base
     while reach < size:
@@ -42,8 +46,16 @@ def best_prime(size: int, epsilon: float) -> int | None:
         p, q = grown / (grown + g - 1), 1 / g
         return q * (1 - q) / (p - q) ** 2
 
-    fitting = [g for g in _primes(math.isqrt(TABLE_LIMIT)) if g ** (digits_needed(size, g) + 1) <= TABLE_LIMIT]
+    fitting = [g for g in _primes(math.isqrt(TABLE_LIMIT)) if g ** (count_digits(size, g) + 1) <= TABLE_LIMIT]
     return min(fitting, key=noise, default=None)
+
+
+def check_prime(name: str, value: object, buckets: int) -> int:
+    """A prime number of symbols."""
+    symbols = check_whole(name, value, 2, MOST_SYMBOLS)
+    if any(symbols % k == 0 for k in range(2, math.isqrt(symbols) + 1)):
+        refuse(name, value, "a prime number, for the family to be balanced")
+    return symbols
 
 
 def _primes(limit: int) -> list[int]:
@@ -58,15 +70,16 @@ class LocalHashing(FrequencyOracle):
     A cell is hash·g + symbol.
     """
 
-    buckets: int
-    epsilon: float
-    symbols: int | None = None
+    name: ClassVar[str] = "local_hashing"
+
+    symbols: int | None = option(None, check_prime)
+    """The symbols that values are hashed to. Left out, they are as many as give the least noise."""
     bits: int = WORD_BITS
 
     @cached_property
     def g(self) -> int:
         g = best_prime(self.buckets, self.epsilon) if self.symbols is None else self.symbols
-        if g is None or g ** (digits_needed(self.buckets, g) + 1) > TABLE_LIMIT:
+        if g is None or g ** (count_digits(self.buckets, g) + 1) > TABLE_LIMIT:
             raise ValueError(
                 f"hashing {self.buckets} values to {g or 2} symbols needs a table of more than {TABLE_LIMIT} cells, "
                 "which is the limit: leave symbols out, or take fewer values"
@@ -75,7 +88,7 @@ class LocalHashing(FrequencyOracle):
 
     @cached_property
     def digits(self) -> int:
-        return digits_needed(self.buckets, self.g)
+        return count_digits(self.buckets, self.g)
 
     @property
     def functions(self) -> int:
@@ -154,7 +167,7 @@ class LocalHashing(FrequencyOracle):
 
 def frequency_oracle(size: int, epsilon: float, bits: int = WORD_BITS) -> FrequencyOracle:
     """The oracle with the least noise over `size` values: randomized response, or hashing where a table fits."""
-    oracles: list[FrequencyOracle] = [RandomizedResponse(size, epsilon, bits)] if size <= TABLE_LIMIT else []
+    oracles: list[FrequencyOracle] = [RandomizedResponse(size, epsilon, bits=bits)] if size <= TABLE_LIMIT else []
     if best_prime(size, epsilon) is not None:
         oracles.append(LocalHashing(size, epsilon, bits=bits))
     if not oracles:
@@ -163,7 +176,7 @@ def frequency_oracle(size: int, epsilon: float, bits: int = WORD_BITS) -> Freque
 
 
 SUPPORT_BLOCK = 1 << 18
-"""Hashes computed at a time when support is counted: enough to hide the interpreter, few enough for the cache."""
+"""Hashes computed at a time when support is counted: a compromise between interpreter and cache."""
 
 
 def count_support(cells: IntArray, texts: DecimalTexts, symbols: int) -> IntArray:
@@ -185,9 +198,10 @@ class SeededHashing(FrequencyOracle):
     reports.
     """
 
-    buckets: int
-    epsilon: float
-    symbols: int | None = None
+    name: ClassVar[str] = "seeded_hashing"
+
+    symbols: int | None = option(None, whole_number(2, MOST_SYMBOLS))
+    """The symbols that values are hashed to. Left out, they are round(e^ε) + 1."""
     bits: int = WORD_BITS
 
     @cached_property
@@ -215,8 +229,8 @@ class SeededHashing(FrequencyOracle):
         seeds = rng.integers(0, SEEDS, size=positions.shape)
         symbols = np.empty_like(positions)
         for value in np.unique(positions):
-            mine = positions == value
-            symbols[mine] = self._symbols(seeds[mine], value)
+            of_value = positions == value
+            symbols[of_value] = self._symbols(seeds[of_value], value)
         return seeds * self.g + self.law.draw_many(symbols, rng)
 
     def _symbols(self, seeds: IntArray, value: int) -> IntArray:
@@ -228,7 +242,7 @@ class SeededHashing(FrequencyOracle):
         return self.buckets + 1
 
     def tally(self, cells: npt.ArrayLike) -> IntArray:
-        checked = arrays.whole_numbers("cells", cells, self.cells).astype(np.int64, copy=False)
+        checked = _arrays.check_whole_numbers("cells", cells, self.cells).astype(np.int64, copy=False)
         total = np.zeros(self.tally_length, dtype=np.int64)
         total[-1] = checked.size
         total[:-1] = count_support(checked, self._texts, self.g)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from hushgram.arrays import FloatArray, IntArray
-from hushgram.draws import WORD_BITS, Below, Law
+from hushgram._arrays import FloatArray, IntArray
+from hushgram._validation import MOST_BUCKETS, check_whole, refuse
+from hushgram.domain import Domain
 from hushgram.mechanisms.base import FrequencyOracle, Mechanism
 from hushgram.mechanisms.hashing import frequency_oracle
+from hushgram.mechanisms.options import number, option
+from hushgram.sampling import WORD_BITS, Below, Law
 
+BRANCHINGS = (2, 4, 8)
 SHARE_UNIT = 1 << 20
-"""Level probabilities are whole shares; a share of 1.0 is this many."""
+"""Level probabilities are whole numbers of shares; a probability in proportion to 1.0 has this many."""
 
 
 def tree_height(buckets: int, branching: int) -> int | None:
@@ -23,6 +28,20 @@ def tree_height(buckets: int, branching: int) -> int | None:
     while leaves < buckets:
         height, leaves = height + 1, leaves * branching
     return height if leaves == buckets and height > 0 else None
+
+
+def check_branching(name: str, value: object, buckets: int) -> int:
+    """One of `BRANCHINGS`."""
+    branching = check_whole(name, value, min(BRANCHINGS), max(BRANCHINGS))
+    return branching if branching in BRANCHINGS else refuse(name, value, ", ".join(map(str, BRANCHINGS)))
+
+
+def check_power(buckets: int, base: int) -> None:
+    """Refuses buckets that are not the leaves of a tree whose nodes have `base` children each."""
+    if tree_height(buckets, base) is None:
+        exponent = max(1, math.floor(math.log(buckets, base)))
+        near = [str(count) for count in (base**exponent, base ** (exponent + 1)) if count <= MOST_BUCKETS]
+        refuse("buckets", buckets, f"a power of {base}, such as {' or '.join(near)}")
 
 
 def level_shares(levels: int, decay: float) -> tuple[int, ...]:
@@ -47,11 +66,18 @@ class Hierarchy(Mechanism):
     A cell is the level's offset plus that oracle's cell.
     """
 
-    buckets: int
-    epsilon: float
-    branching: int = 4
-    decay: float = 1.0
+    name: ClassVar[str] = "hierarchy"
+    estimators: ClassVar[tuple[str, ...]] = ("hh_admm", "hh")
+
+    branching: int = option(4, check_branching, varies=False)
+    """The children of each node of the tree: 2, 4 or 8. `buckets` must be a power of it."""
+    level_decay: float = option(1.0, number(0.1, 1.0))
+    """How much rarer each finer level of the tree is reported than the one above; 1 picks levels evenly."""
     bits: int = WORD_BITS
+
+    def check_domain(self, domain: Domain) -> None:
+        check_power(self.buckets, self.branching)
+        super().check_domain(domain)
 
     @cached_property
     def height(self) -> int:
@@ -62,7 +88,7 @@ class Hierarchy(Mechanism):
 
     @cached_property
     def shares(self) -> tuple[int, ...]:
-        return level_shares(self.height, self.decay)
+        return level_shares(self.height, self.level_decay)
 
     @cached_property
     def oracles(self) -> tuple[FrequencyOracle, ...]:
@@ -91,9 +117,9 @@ class Hierarchy(Mechanism):
         levels = np.searchsorted(np.cumsum(self.shares), draws, side="right")
         cells = np.empty_like(positions)
         for level, oracle in enumerate(self.oracles):
-            mine = levels == level
-            ancestors = positions[mine] // self.branching ** (self.height - 1 - level)
-            cells[mine] = self.offsets[level] + oracle.perturb_many(ancestors, rng)
+            at_level = levels == level
+            ancestors = positions[at_level] // self.branching ** (self.height - 1 - level)
+            cells[at_level] = self.offsets[level] + oracle.perturb_many(ancestors, rng)
         return cells
 
     def split(self, tally: IntArray) -> list[IntArray]:

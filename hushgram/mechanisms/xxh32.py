@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hushgram.arrays import IntArray
+from hushgram._arrays import IntArray
 
 Words = npt.NDArray[np.uint32]
 

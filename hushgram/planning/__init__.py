@@ -1,11 +1,11 @@
-"""What error to expect of a collection before the first device reports, and what would lessen it."""
+"""The error to expect of a collection before the first device reports, and what would reduce it."""
 
 from __future__ import annotations
 
-from hushgram.planning.alternatives import Advice, Alternative, advise, alternatives, differs, plannable
-from hushgram.planning.levels import Level, levels
-from hushgram.planning.outlook import ERRORS, Outlook, Runs, Shape, figures_of, grid, outlook
-from hushgram.planning.targets import MOST_REPORTS, Need, Target, parse_target, reports_for, reports_needed
+from hushgram.planning.alternatives import Advice, Alternative, advise, alternatives, differs, make_plannable
+from hushgram.planning.expected_error import ERRORS, Outlook, Runs, Shape, figures_of, grid, outlook
+from hushgram.planning.sample_size import MOST_REPORTS, Need, Target, parse_target, reports_for, reports_needed
+from hushgram.planning.snapshot_levels import Level, levels
 
 __all__ = [
     "ERRORS",
@@ -24,9 +24,9 @@ __all__ = [
     "figures_of",
     "grid",
     "levels",
+    "make_plannable",
     "outlook",
     "parse_target",
-    "plannable",
     "reports_for",
     "reports_needed",
 ]

@@ -1,4 +1,4 @@
-"""What else a collection could be: other ε, bucket counts and mechanisms, and which of them is worth the change."""
+"""Alternatives to a collection: other ε, bucket counts and mechanisms, and which of them is worth the change."""
 
 from __future__ import annotations
 
@@ -7,26 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hushgram.checks import CollectionError
+from hushgram._validation import GREATEST_EPSILON, LEAST_EPSILON, CollectionError
 from hushgram.collection import Collection
-from hushgram.planning.outlook import Outlook
-from hushgram.trials import Summary
-from hushgram.validation import (
-    BRANCHINGS,
-    GREATEST_EPSILON,
-    LEAST_EPSILON,
-    MEAN_ONLY,
-    MECHANISM_OPTIONS,
-    METHOD_OPTIONS,
-)
+from hushgram.estimators.types import METHOD_OPTIONS
+from hushgram.mechanisms import MECHANISMS, SeededHashing
+from hushgram.mechanisms.hierarchy import BRANCHINGS, Hierarchy
+from hushgram.planning.expected_error import Outlook
+from hushgram.simulation import Summary
 
 FEWEST_BUCKETS, MOST_BUCKETS = 16, 2048
-"""Bucket counts that are tried; more take their time, and noise blurs what they could show."""
+"""Limits of the bucket counts to try; more are slow, and finer than the noise."""
 BINS = (16, 32, 64)
 BEYOND_NOISE = 3.0
 """Standard errors by which a difference must exceed the noise of the simulation: once in 700 comparisons by chance."""
 WORTH_A_CHANGE = 0.05
-"""The least gain that is worth telling, as a share."""
+"""The least gain that is worth a recommendation, as a share."""
 
 Kind = Literal["now", "epsilon", "buckets", "mechanism"]
 
@@ -39,17 +34,19 @@ class Alternative:
     collection: Collection
 
 
-def plannable(collection: Collection) -> Collection:
+def make_plannable(collection: Collection) -> Collection:
     """The collection without its past and its groups; reports of seeded hashes are simulated as those of linear ones.
 
     Their support has the same law but for a prime number of symbols, and no histogram to draw.
     """
     plain = replace(collection, previous=(), groups=())
-    return _changed(plain, mechanism="local_hashing", bins=plain.bins) if plain.mechanism == "seeded_hashing" else plain
+    if not isinstance(plain.mechanism, SeededHashing):
+        return plain
+    return _changed(plain, mechanism="local_hashing", bins=plain.mechanism.bins)
 
 
 def alternatives(collection: Collection) -> list[Alternative]:
-    """The collection itself, first, and those near it that are possible."""
+    """The collection itself, first, and the possible ones near it."""
     found = [Alternative("now", collection)]
     changed: list[tuple[Kind, dict[str, Any]]] = [
         *(("epsilon", {"epsilon": epsilon}) for epsilon in _epsilons(collection)),
@@ -67,9 +64,10 @@ def alternatives(collection: Collection) -> list[Alternative]:
 
 
 def _changed(collection: Collection, **changes: Any) -> Collection:
-    """With another mechanism, its options are left to that mechanism."""
-    if changes.get("mechanism", collection.mechanism) != collection.mechanism:
-        changes = {**dict.fromkeys((*MECHANISM_OPTIONS, *METHOD_OPTIONS), None), "estimator": "", **changes}
+    """With another mechanism, the estimator and its options are left to that mechanism."""
+    mechanism = changes.pop("mechanism", collection.mechanism.name)
+    if mechanism != collection.mechanism.name:
+        changes = {**dict.fromkeys(METHOD_OPTIONS), "estimator": "", "mechanism": mechanism, **changes}
     return replace(collection, **changes)
 
 
@@ -79,9 +77,10 @@ def _epsilons(collection: Collection) -> list[float]:
 
 
 def _bucket_counts(collection: Collection) -> list[int]:
-    if collection.mechanism in MEAN_ONLY or collection.bins is not None:
-        return []  # there buckets are how an estimate is told, and change nothing
-    factor = 8 if collection.branching == 8 else 4
+    mechanism = collection.mechanism
+    if mechanism.mean_only or mechanism.buckets != collection.buckets:
+        return []  # buckets are then only the resolution of the result, and do not change its error
+    factor = 8 if isinstance(mechanism, Hierarchy) and mechanism.branching == 8 else 4
     wanted = [collection.buckets / factor, collection.buckets * factor]
     counts = [_fitting(collection, count) for count in wanted if FEWEST_BUCKETS <= count <= MOST_BUCKETS]
     return [count for count in counts if not 2 / 3 < count / collection.buckets < 3 / 2]
@@ -97,8 +96,9 @@ def _fitting(collection: Collection, wanted: float) -> int:
 
 
 def _mechanisms(collection: Collection) -> list[dict[str, Any]]:
-    if collection.mechanism in MEAN_ONLY:
-        return [{"mechanism": name} for name in (*MEAN_ONLY, "square_wave")]
+    if collection.mechanism.mean_only:
+        means = [name for name, kind in MECHANISMS.items() if kind.mean_only]
+        return [{"mechanism": name} for name in (*means, "square_wave")]
     trees = [
         {"mechanism": "hierarchy", "buckets": branching**height, "branching": branching}
         for branching in BRANCHINGS
@@ -125,7 +125,7 @@ def _possible(collection: Collection, buckets: int) -> bool:
 
 @dataclass(frozen=True)
 class Advice:
-    """The collection to take, which may be the present one, and the figure that it is judged by, there and now."""
+    """The recommended collection, which may be the present one, and the figure that both are judged by."""
 
     choice: Alternative
     figure: str
@@ -136,7 +136,7 @@ class Advice:
 
     @property
     def gain(self) -> float:
-        """The share by which the expected error is less."""
+        """The relative reduction of the expected error."""
         return 1 - self.then.mean / self.now.mean
 
 
@@ -162,6 +162,6 @@ def advise(tried: Sequence[tuple[Alternative, Outlook]]) -> Advice:
 
 
 def differs(then: Summary, now: Summary) -> bool:
-    """By enough to be worth telling, and beyond the noise of the simulation."""
+    """Whether two figures differ by a relevant amount, and beyond the noise of the simulation."""
     apart = abs(now.mean - then.mean)
     return apart > WORTH_A_CHANGE * now.mean and apart > BEYOND_NOISE * math.hypot(now.error, then.error)

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reports import exact_tallies
-from tables import snapshot
 
 from benchmarks.chaos import __main__ as command
 from benchmarks.chaos import contained, table, verdict, watch
@@ -27,14 +25,17 @@ from benchmarks.chaos.results import Results
 from benchmarks.chaos.schedule import KINDS, Injury, fault
 from benchmarks.chaos.sender import Sender
 from benchmarks.chaos.table import Outcome
-from deploy.local.processes import HOST, eventually, free_port
-from deploy.local.tools import ROOT
+from devtools.processes import HOST, eventually, free_port
+from devtools.tools import ROOT
 from hushgram import load_collections
-from schemas.records import DeadLetter, Histogram, Key, Pane
-from transforms.parse import Parser
-from transforms.plan import Plan
-from transforms.sinks.files import as_avro, write_atomically
-from transforms.sources.poll import Poll
+from hushgram.schemas.records import DeadLetter, Histogram, Key, Pane
+from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.filesystem import write_atomically
+from hushgram.transforms.parsing import Parser
+from hushgram.transforms.sinks.files import as_avro
+from hushgram.transforms.sources.message_batch import MessageBatch
+from tests.helpers.reports import exact_tallies
+from tests.helpers.tables import snapshot
 
 NOW = 1_767_225_600_000
 KEY = ("commute", None, NOW, "0011223344556677")
@@ -143,10 +144,10 @@ def test_uploads_follow_from_the_seed(collections):
 
 def test_the_product_refuses_what_must_be_refused_and_accepts_the_rest(collections):
     """Through the parser of a stream, all at once. Seeded: every reason is among these 1000."""
-    fleet, parser = Fleet(collections, 8), Parser(Plan.of(collections.values()))
+    fleet, parser = Fleet(collections, 8), Parser(CollectionIndex.of(collections.values()))
     uploads = [fleet.upload(NOW) for _ in range(1000)]
     received = np.full(len(uploads), NOW)
-    poll = Poll("reports[0]", np.arange(len(uploads)), received, tuple(upload.message for upload in uploads))
+    poll = MessageBatch("reports[0]", np.arange(len(uploads)), received, tuple(upload.message for upload in uploads))
     parsed = list(parser.parse(poll))
     letters = Counter()
     for letter in parsed:
@@ -224,11 +225,11 @@ def test_a_letter_that_is_missing_or_one_too_many_is_noticed():
     assert verdict.wrong_letters(sent, sent, sent) == []
     assert verdict.wrong_letters(Counter(duplicate=3), Counter(duplicate=2), sent) == []
     [problem] = verdict.wrong_letters(Counter(duplicate=4, too_old=1), sent, sent)
-    assert problem == "letters duplicate: 4 reports, expected 5"
+    assert problem == "dead letters duplicate: 4 reports, expected 5"
     [problem] = verdict.wrong_letters(Counter(duplicate=6), Counter(duplicate=2), sent)
-    assert problem == "letters duplicate: 6 reports, expected 2 to 5"
+    assert problem == "dead letters duplicate: 6 reports, expected 2 to 5"
     [problem] = verdict.wrong_letters(Counter(duplicate=5, too_old=1, undecodable=1), sent, sent)
-    assert problem == "letters undecodable: 1 reports, expected 0"
+    assert problem == "dead letters undecodable: 1 reports, expected 0"
 
 
 def test_a_row_that_differs_from_the_best_file_is_noticed():
@@ -255,7 +256,7 @@ def histogram(*counts, index=0):
 
 
 def write(output, name, pane):
-    from schemas.definitions import HISTOGRAM
+    from hushgram.schemas.avro_schemas import HISTOGRAM
 
     write_atomically(str(output / "histograms" / "commute" / name), as_avro(HISTOGRAM, [pane]))
 

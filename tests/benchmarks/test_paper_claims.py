@@ -14,7 +14,7 @@ from benchmarks.paper.run import table_of
 from benchmarks.paper.trials import Row
 from benchmarks.paper.verdicts import Duel, Table, Verdict, differ
 from hushgram.mechanisms import best_bandwidth
-from hushgram.trials import Summary
+from hushgram.simulation import Summary
 
 JUDGES = {claim.key: claim.judge for claim in CLAIMS}
 

@@ -33,7 +33,7 @@ from benchmarks.peers.answers import (
 from benchmarks.peers.environment import HERE, PEERS, REQUIREMENTS, Peer, PeerError, install, interpreter, pinned, run
 from benchmarks.peers.scripts import answering
 from benchmarks.peers.tables import Library, audits, details, figure, overview, rate
-from hushgram.trials import Summary
+from hushgram.simulation import Summary
 
 SHAPES = {("beta", 1.0): (2, 4)}
 GOOD = [[0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]]

@@ -14,10 +14,11 @@ from apache_beam.portability.api import beam_runner_api_pb2 as api
 
 from deploy.dataflow import main as template
 from deploy.dataflow.metadata import HERE, metadata, text
-from pipelines import batch, command, streaming
-from pipelines.engines import for_stream
-from transforms.combine import TalliesCoder
-from transforms.run_store import plan_attempt
+from hushgram.pipelines import aggregate, stream
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.runners import for_stream
+from hushgram.transforms.run_store import plan_attempt
+from hushgram.transforms.tallies import TalliesCoder
 
 YAML = """
 collections:
@@ -37,7 +38,7 @@ HOURS = "windows of 1h every 1h, delay 2m, age 1d, early 1m"
 OF_A_RUN = [
     "Aggregate/By shard of ids",
     "Aggregate/Commit/Write histograms/Together",
-    "Aggregate/Commit/Write letters/Together",
+    "Aggregate/Commit/Write dead letters/Together",
 ]
 DAYS = "windows of 1d every 1h, delay 2m, age 1d, early 1m"
 
@@ -70,12 +71,12 @@ class Translated:
         module = template.COMMANDS[name]
         module.add_arguments(parser)
         options, for_beam = parser.parse_known_args(given)
-        if module is streaming:
+        if module is stream:
             engine, for_beam = for_stream(for_beam)
-            job = (streaming.job_of(options, engine),)
+            job = (stream.job_of(options, engine),)
         else:
-            job = batch.job_of(options, for_beam)
-            job = job, plan_attempt(job.output, job.run, batch.input_files(job.inputs), [])
+            job = aggregate.job_of(options, for_beam)
+            job = job, plan_attempt(job.output, job.run, aggregate.input_files(job.inputs), [])
         pipeline = beam.Pipeline(options=PipelineOptions(for_beam))
         module.build(pipeline, *job)
         runner = pipeline.runner
@@ -137,7 +138,9 @@ def test_what_is_shuffled_has_coders_of_its_own_and_deterministic_keys(name, job
         *(OF_A_RUN if name == "aggregate" else []),
     }
     assert {step for step in grouped if step.startswith("Write")} == (
-        {"Write snapshots/Together", "Write histograms/Together"} if name == "aggregate" else {"Write letters/Together"}
+        {"Write snapshots/Windows/Together", "Write histograms/Windows/Together"}
+        if name == "aggregate"
+        else {"Write dead letters/Together"}
     )
     for step, coder in grouped.items():
         assert coder.key_coder().is_deterministic(), step
@@ -149,10 +152,10 @@ def test_what_is_kept_as_state_has_coders_of_its_own(jobs):
     states = jobs["stream"].states()
     ours = {place: coder for place, coder in states.items() if not place[0].startswith("Sink")}
     assert {place: type(coder).__name__ for place, coder in ours.items()} == {
-        (f"Aggregate/Combine, {HOURS}/Whole", "total"): "TalliesCoder",
-        (f"Aggregate/Combine, {DAYS}/Whole", "total"): "TalliesCoder",
-        ("Aggregate/Each id once/ParDo(CountOnce)", "ids"): "BytesCoder",
-        ("Aggregate/Each id once/ParDo(CountOnce)", "mark"): "BytesCoder",
+        (f"Aggregate/Combine, {HOURS}/Accumulate", "total"): "TalliesCoder",
+        (f"Aggregate/Combine, {DAYS}/Accumulate", "total"): "TalliesCoder",
+        ("Aggregate/Each id once/ParDo(DeduplicateStream)", "ids"): "BytesCoder",
+        ("Aggregate/Each id once/ParDo(DeduplicateStream)", "mark"): "BytesCoder",
     }
 
 

@@ -13,10 +13,10 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
-from deployments import DEPLOY, DOCKERFILES, ROOT, compose, containers, images, manifests, of_kind, pods
-from tools import or_skip
 
-from deploy.local.tools import install, need, run, version
+from devtools.tools import install, need, run, version
+from tests.helpers.deployments import DEPLOY, DOCKERFILES, ROOT, compose, containers, images, manifests, of_kind, pods
+from tests.helpers.tools import or_skip
 
 BIN = Path(sys.executable).parent
 KUSTOMIZE = "5.7.1"
@@ -153,6 +153,7 @@ def closed(schema):
     return made
 
 
+@pytest.mark.slow
 def test_the_cluster_is_what_the_operator_knows(flink_schema):
     [flink] = of_kind("FlinkDeployment")
     of_all = {"apiVersion": {}, "kind": {}, "metadata": {}}
@@ -348,7 +349,7 @@ def sources():
     assert flink.startswith(version(JOB_SERVER, "flink.line") + ".")
     return {
         f"apache/beam_python{python}_sdk": PINNED["apache-beam"],
-        "apache/kafka": version(DEPLOY / "local" / "kafka" / "pom.xml", "kafka.version"),
+        "apache/kafka": version(ROOT / "devtools" / "kafka" / "pom.xml", "kafka.version"),
         "flink": f"{flink}-java17",
         "hushgram": OURS,
         "hushgram-jobserver": OURS,

@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from deployments import GUIDES, ROOT, blocks
-from tools import or_skip
 
-from deploy.local.processes import Process, eventually, stop
-from deploy.local.tools import need, tools_folder
+from devtools.processes import Process, eventually, stop
+from devtools.tools import need, tools_folder
+from tests.helpers.deployments import GUIDES, ROOT, blocks
+from tests.helpers.tools import or_skip
 
 MARKS = {"", "keep-running", "not-run-here"}
 READY = ("Ctrl-C stops everything", "results go to")
@@ -37,7 +37,7 @@ def test_the_commands_do_what_the_guide_says(guide, tmp_path):
     """One after the other, where the project's files are and nothing else is; what goes on is stopped at the end."""
     or_skip(need, "java", "mvn", "go", "curl")
     # On a fresh machine this takes minutes, which are not those that a command is waited for below.
-    subprocess.run([sys.executable, "-m", "deploy.local", "install"], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "devtools", "install"], cwd=ROOT, check=True)
     home, temporary = tmp_path / "project", tmp_path / "tmp"
     home.mkdir()
     temporary.mkdir()

@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pools import beams_pool
-from streams import YAML, Topic, letters_in, tallies_in
-from tools import or_skip
 
-from deploy.local import Broker, Cluster, Postgres
-from deploy.local.beam import boot as boot_program
-from deploy.local.beam import prism as prism_program
-from deploy.local.jobs import ENDED
-from deploy.local.processes import Process, eventually, stop
+from devtools import Broker, Cluster, Postgres
+from devtools.beam import boot as boot_program
+from devtools.beam import prism as prism_program
+from devtools.jobs import ENDED
+from devtools.processes import Process, eventually, stop
 from hushgram import load_collections
+from tests.helpers.pools import beams_pool
+from tests.helpers.streams import YAML, Topic, letters_in, tallies_in
+from tests.helpers.tools import or_skip
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,7 +100,7 @@ class Run:
 
     def __init__(self, folder, name, *options):
         self.output = folder / name
-        command = [sys.executable, "-m", "pipelines.command", "stream", "--output", self.output]
+        command = [sys.executable, "-m", "hushgram", "stream", "--output", self.output]
         command += ["--collections", folder / "collections.yaml", f"--job_name={name}", *options]
         self.temporary = folder / f"{name}.tmp"
         self.temporary.mkdir(exist_ok=True)

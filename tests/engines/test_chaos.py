@@ -3,11 +3,10 @@
 That it notices a loss is tested without engines, in `tests/benchmarks`.
 """
 
-from tools import or_skip
-
 from benchmarks.chaos import run as chaos
-from benchmarks.chaos.run import Plan
+from benchmarks.chaos.run import ChaosPlan
 from benchmarks.chaos.schedule import KINDS, Fault, Injury
+from tests.helpers.tools import or_skip
 
 NAMED = {kind.name: kind for kind in KINDS}
 
@@ -16,7 +15,7 @@ def test_a_stream_outlives_two_faults_at_once(tmp_path):
     both = Injury(NAMED["kill workers"], 0.0, 0.0, 0.3), Injury(NAMED["stall database"], 0.5, 3.0, 0.7)
     faults = iter([Fault(1, 0.5, both)])
     lines = []
-    plan = Plan(5, faults, 30, tmp_path / "run", with_disks=False, until_last_letter=False, say=lines.append)
+    plan = ChaosPlan(5, faults, 30, tmp_path / "run", with_disks=False, until_last_letter=False, say=lines.append)
     [survived] = or_skip(chaos.run, plan)
     assert survived.problems == ()
     assert "exact" in lines[1]

@@ -4,12 +4,12 @@ import json
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
-from deployments import compose
-from tools import or_skip
 
-from deploy.local.flink import flink
-from deploy.local.processes import HOST, Process, free_port, stop
-from deploy.local.tools import need
+from devtools.flink import flink
+from devtools.processes import HOST, Process, free_port, stop
+from devtools.tools import need
+from tests.helpers.deployments import compose
+from tests.helpers.tools import or_skip
 
 
 @pytest.fixture

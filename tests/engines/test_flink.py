@@ -13,17 +13,17 @@ import fastavro
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from reports import avro_file, batch_rows, exact_tallies, report_rows
-from streams import Stream, everything, read_topic, tallies_in
-from tables import rows_in
 
-from deploy.local.processes import eventually
-from pipelines import command
-from pipelines.results import best, read_results
-from schemas.definitions import REPORT, REPORT_BATCH
-from schemas.messages import encode_message
-from schemas.records import Snapshot
-from transforms.tallies import Tallies, encode
+from devtools.processes import eventually
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.results import best, read_results
+from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
+from hushgram.schemas.messages import encode_message
+from hushgram.schemas.records import Snapshot
+from hushgram.transforms.tallies import Tallies, encode
+from tests.helpers.reports import avro_file, batch_rows, exact_tallies, report_rows
+from tests.helpers.streams import Stream, everything, read_topic, tallies_in
+from tests.helpers.tables import rows_in
 
 ROOT = Path(__file__).parents[2]
 SPAN = 10.0
@@ -45,7 +45,7 @@ def test_a_stream_with_everything_in_it(folder, collections, topic, on_flink, cl
     _until_the_table_has_the_best(postgres, run.output)
     _estimates_are_those_of_a_batch_run(folder, collections, early, run.output)
     _on_time_panes_hold_what_they_promise(topic, collections, early, run.output)
-    _lag_can_be_watched(topic)
+    _until_all_is_read(topic)
     _the_job_outlives_its_command(run, cluster, job)
     cluster.cancel(job)
 
@@ -59,9 +59,11 @@ def test_a_stream_with_everything_in_it(folder, collections, topic, on_flink, cl
 
 def _the_job_outlives_its_command(run, cluster, job):
     run.process.signal(signal.SIGINT)
-    eventually("the end of the command", lambda: not run.process.alive, 30)
+    eventually("the end of the command", lambda: not run.process.alive)
     assert run.process.returncode == 130, run.process.tail()
-    assert run.process.log.read_text().splitlines()[-1] == "hushgram: the job goes on; Flink is where it is stopped"
+    first, last = run.process.log.read_text().splitlines()  # and not a line of Beam's
+    assert first.startswith("reading ")
+    assert last == "hushgram: the job goes on; Flink is where it is stopped"
     assert [each.state for each in cluster.jobs() if each.id == job] == ["RUNNING"]
     assert list(run.temporary.iterdir()) == []
 
@@ -123,14 +125,15 @@ def _on_time_panes_hold_what_they_promise(topic, collections, stream, output):
         assert reports >= promised
 
 
-def _lag_can_be_watched(topic):
+def _until_all_is_read(topic):
+    """By the offsets that the job commits, which also show its lag to whoever watches the broker."""
     consumer = Consumer({"bootstrap.servers": topic.broker.address, "group.id": "hushgram"})
     partitions = [TopicPartition(topic.name, partition) for partition in range(4)]
 
     def committed():
         return sum(max(0, part.offset) for part in consumer.committed(partitions, timeout=10)) == topic.sent
 
-    eventually("the committed offsets", committed, 30)
+    eventually("the committed offsets", committed)
     consumer.close()
 
 
@@ -149,9 +152,10 @@ def test_counts_are_exact_whatever_is_killed(collections, topic, on_flink, clust
     topic.send(parts[0].messages)
     run, job = on_flink()
     run.until_some()
-    sender = threading.Thread(target=_send_slowly, args=(topic, parts[1:]))
+    some_sent = threading.Event()
+    sender = threading.Thread(target=_send_slowly, args=(topic, parts[1:], some_sent))
     sender.start()
-    time.sleep(SPAN / 3)
+    some_sent.wait()
     if fault == "task_manager":
         cluster.kill_task_manager()
         cluster.start_task_manager()
@@ -185,10 +189,16 @@ def test_a_worker_that_is_killed_while_it_starts_is_started_again(collections, t
 def test_a_job_as_in_production_outlives_every_part(collections, topic, on_cluster, sturdy_cluster, boot_pool, now):
     """Beam's workers, RocksDB, incremental checkpoints, ZooKeeper; the TaskManager dies, then the JobManager."""
     parts = [everything(collections, now, seed=100 * part + 3, count=60) for part in range(1, 6)]
-    whole = Stream()
-    for part in parts:
-        whole.add(part)
-    topic.send(parts[0].messages)
+    sent = Stream()
+
+    def send(part):
+        topic.send(part.messages)
+        sent.add(part)
+
+    def all_counted():
+        run.until_tallies(exact_tallies(list(collections.values()), sent.accepted))
+
+    send(parts[0])
     nothing_staged = "--experiments=disable_logging_submission_environment"
     run, job = on_cluster(
         sturdy_cluster,
@@ -198,19 +208,19 @@ def test_a_job_as_in_production_outlives_every_part(collections, topic, on_clust
         nothing_staged,
     )
     run.until_some()
-    topic.send(parts[1].messages)
+    send(parts[1])
     sturdy_cluster.kill_task_manager()
     sturdy_cluster.start_task_manager()
-    topic.send(parts[2].messages)
-    time.sleep(SPAN / 3)
+    send(parts[2])
+    all_counted()
+    send(parts[3])
     sturdy_cluster.kill_job_manager()
-    topic.send(parts[3].messages)
     sturdy_cluster.start_job_manager()
     # TaskManagers go on for a while without it: what is sent now, only the job that came back can count.
     running = [job]
     eventually("the job", lambda: [each.id for each in sturdy_cluster.jobs() if each.state == "RUNNING"] == running)
-    topic.send(parts[4].messages)
-    run.until_tallies(exact_tallies(list(collections.values()), whole.accepted))
+    send(parts[4])
+    all_counted()
     assert sturdy_cluster.dropped_late(job) == 0
 
 
@@ -224,14 +234,16 @@ def test_a_job_goes_on_from_what_was_kept(collections, topic, on_flink, cluster,
     if kept == "savepoint":
         path = cluster.stop_with_savepoint(job)
     else:
-        path = eventually("a checkpoint", lambda: cluster.checkpoints(job)["latest"]["completed"])["external_path"]
+        eventually("a checkpoint", lambda: cluster.checkpoints(job)["latest"]["completed"])
         cluster.cancel(job)
+        # Asked of the job that has ended: until then a newer checkpoint may replace any that it names.
+        path = cluster.checkpoints(job)["latest"]["completed"]["external_path"]
     # Repeated afterwards: only the ids kept in the state tell that they have come before.
     topic.send([*second.messages, *first.messages_with_ids])
     resumed, _ = on_flink(f"--savepoint_path={path}")
     first.add(second)
     resumed.until_tallies(exact_tallies(list(collections.values()), first.accepted))
-    time.sleep(5)
+    _until_all_is_read(topic)  # the repeated ones too
     resumed.until_tallies(exact_tallies(list(collections.values()), first.accepted))
 
 
@@ -244,7 +256,7 @@ def test_a_batch_job_on_flink_gives_what_it_gives_here(folder, collections, clus
     arguments += ["--as-of", "2026-01-02T00:00Z", "--output"]
     results = {}
     for place, options in (("here", []), ("flink", cluster.options())):
-        command_line = [sys.executable, "-m", "pipelines.command", "aggregate", *arguments, tmp_path / place, *options]
+        command_line = [sys.executable, "-m", "hushgram", "aggregate", *arguments, tmp_path / place, *options]
         done = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         told = [line for line in done.stdout.splitlines() if line.startswith(("read ", "and "))]
@@ -254,7 +266,9 @@ def test_a_batch_job_on_flink_gives_what_it_gives_here(folder, collections, clus
     assert results["flink"] == results["here"]
 
 
-def _send_slowly(topic, parts):
-    for part in parts:
+def _send_slowly(topic, parts, some_sent):
+    for number, part in enumerate(parts):
         topic.send(part.messages)
+        if number == len(parts) // 3:
+            some_sent.set()
         time.sleep(SPAN / len(parts))

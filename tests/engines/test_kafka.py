@@ -9,20 +9,21 @@ from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from streams import Topic, read_topic, recreate
-from tables import snapshot
 
-from deploy.local import Broker
-from deploy.local.processes import HOST, eventually, free_port
-from pipelines import command
-from schemas.messages import decode_message, decode_reports
-from schemas.records import Snapshot
-from transforms.kafka_client import KafkaError, first_offsets, topic_id
-from transforms.sinks.kafka import WriteToTopic
-from transforms.sources.kafka import ReadKafka, ReadPolls
-from transforms.sources.kafka_positions import Partitions, TopicError, Tracker
-from transforms.sources.poll import Gap
-from transforms.sources.unbounded import REST_SECONDS
+from devtools import Broker
+from devtools.processes import HOST, eventually, free_port
+from hushgram.pipelines.cli import command
+from hushgram.schemas.messages import decode_message, decode_reports
+from hushgram.schemas.records import Snapshot
+from hushgram.transforms.kafka_client import KafkaError, first_offsets, topic_id
+from hushgram.transforms.sinks.kafka import WriteToTopic
+from hushgram.transforms.sources.kafka import ReadKafka
+from hushgram.transforms.sources.kafka_polls import ReadPolls
+from hushgram.transforms.sources.kafka_positions import Partitions, PositionsTracker, TopicError
+from hushgram.transforms.sources.message_batch import Gap
+from hushgram.transforms.sources.splittable import REST_SECONDS
+from tests.helpers.streams import Topic, read_topic, recreate
+from tests.helpers.tables import snapshot
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=admin password=secret"
 
@@ -33,7 +34,7 @@ def stream(folder, address, *more):
 
 
 def test_a_broker_that_is_down_ends_the_command_with_a_line(folder, capsys, monkeypatch):
-    monkeypatch.setattr("transforms.kafka_client.TIMEOUT", 2)
+    monkeypatch.setattr("hushgram.transforms.kafka_client.TIMEOUT", 2)
     address = f"{HOST}:{free_port()}"
     assert stream(folder, address, "--topic", "reports") == 2
     [line] = capsys.readouterr().err.splitlines()
@@ -105,7 +106,7 @@ def _ids_of(name, decoded):
         yield from map(tuple, columns.id[mine].tolist())
 
 
-class Standing(Tracker):
+class Standing(PositionsTracker):
     """A restriction that remembers how long the source wants to rest."""
 
     rest = None
@@ -231,7 +232,7 @@ def test_a_topic_that_is_created_again_is_read_whole(broker, topic, reader, resu
 
 
 def test_a_topic_that_stays_away_ends_the_stream_with_a_line(broker, admin, topic, reader, monkeypatch):
-    monkeypatch.setattr("transforms.sources.kafka.ABSENT_SECONDS", 0.5)
+    monkeypatch.setattr("hushgram.transforms.sources.kafka_polls.ABSENT_SECONDS", 0.5)
     topic.send([b"x"])
     reader.until(1)
     admin.delete_topics([topic.name])[topic.name].result(30)
@@ -291,13 +292,13 @@ def test_a_broker_that_comes_back_with_less_ends_streams_that_run_and_those_that
 
 
 def test_the_sink_waits_for_brokers_that_are_away(broker, topic, monkeypatch, caplog):
-    monkeypatch.setattr("transforms.sinks.kafka.QUIET_SECONDS", 0.5)
-    sink = WriteToTopic(f"kafka:{topic.name}", topic.name, {"bootstrap.servers": broker.address}, None)
+    monkeypatch.setattr("hushgram.transforms.sinks.kafka.QUIET_SECONDS", 0.5)
+    sink = WriteToTopic(topic.name, {"bootstrap.servers": broker.address}, None)
     sink.setup()
     sink.start_bundle()
     broker.kill()
     for index in range(5):
-        sink.process((snapshot(index=index), None))
+        sink.process(snapshot(index=index))
     with ThreadPoolExecutor() as pool:
         written = pool.submit(sink.finish_bundle)
         eventually("the line", lambda: "waiting, for at most 10m: 5 snapshots" in caplog.text, 30)
@@ -310,9 +311,9 @@ def test_the_sink_waits_for_brokers_that_are_away(broker, topic, monkeypatch, ca
 
 def test_the_sink_gives_up_when_its_patience_is_over(topic):
     nobody = {"bootstrap.servers": f"{HOST}:{free_port()}"}
-    sink = WriteToTopic(f"kafka:{topic.name}", topic.name, nobody, None, patience_seconds=1)
+    sink = WriteToTopic(topic.name, nobody, None, patience_seconds=1)
     sink.setup()
     sink.start_bundle()
-    sink.process((snapshot(), None))
+    sink.process(snapshot())
     with pytest.raises(KafkaError, match=r"1 snapshots not taken .* timed out"):
         sink.finish_bundle()

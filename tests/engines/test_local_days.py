@@ -5,13 +5,13 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from reports import DAY, exact_tallies, report_rows, windows_of
 
 from hushgram import load_collections
-from pipelines.results import read_results
-from schemas.definitions import REPORT
-from schemas.messages import encode_message
-from schemas.records import Histogram
+from hushgram.pipelines.results import read_results
+from hushgram.schemas.avro_schemas import REPORT
+from hushgram.schemas.messages import encode_message
+from hushgram.schemas.records import Histogram
+from tests.helpers.reports import DAY, exact_tallies, report_rows, windows_of
 
 ZONE = "Europe/Berlin"
 YAML = """

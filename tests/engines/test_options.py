@@ -5,13 +5,14 @@ import argparse
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2 as job_api
-from tools import or_skip
 
-from deploy.local.flink import job_server
-from deploy.local.processes import HOST, Service, free_port, listening
-from deploy.local.tools import need
-from pipelines import flink_options, streaming
-from pipelines.options import described_options, parse
+from devtools.flink import job_server
+from devtools.processes import HOST, Service, free_port, listening
+from devtools.tools import need
+from hushgram.pipelines import stream
+from hushgram.pipelines.cli import flink_options
+from hushgram.pipelines.cli.options import described_options, parse
+from tests.helpers.tools import or_skip
 
 
 class JobServer(Service):
@@ -46,7 +47,7 @@ def test_the_options_of_flink_are_those_that_its_job_server_names(endpoint, tmp_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flink_options, "WITH_VALUE", frozenset())
         parser = argparse.ArgumentParser(allow_abbrev=False)
-        streaming.add_arguments(parser)
+        stream.add_arguments(parser)
         own = ["--collections=c", f"--watch={tmp_path}", "--output=o"]
         for_beam = ["--runner=PortableRunner", f"--job_endpoint={endpoint}", "--savepoint_path=s"]
         assert parse(parser, [*own, *for_beam], "PrismRunner")[1] == for_beam

@@ -13,21 +13,28 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import psycopg
 import pytest
-from documents import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reports import HOUR, START, avro_file, report_rows
-from tables import HOSTILE, MEAN, WAVE, rows_in, snapshot
 
-from deploy.local.processes import Process, eventually, free_port, stop
+from devtools.processes import Process, eventually, free_port, stop
 from hushgram import Collection, CollectionError, load_collections
-from pipelines import command
-from pipelines.results import best, read_results
-from schemas.definitions import SNAPSHOT
-from schemas.records import Events, Snapshot
-from transforms.sinks.patience import OUTAGES
-from transforms.sinks.postgresql import CONNECTION, Writer, connect, prepare_tables, values
-from transforms.sinks.postgresql_tables import MIGRATIONS, PostgreSQLError, columns, migrate, prepare, version
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.results import best, read_results
+from hushgram.schemas.avro_schemas import SNAPSHOT
+from hushgram.schemas.records import Events, Snapshot
+from hushgram.transforms.sinks.patience import OUTAGES
+from hushgram.transforms.sinks.postgresql import CONNECTION, Writer, connect, prepare_tables, values
+from hushgram.transforms.sinks.postgresql_migrations import (
+    MIGRATIONS,
+    PostgreSQLError,
+    columns,
+    migrate,
+    prepare,
+    version,
+)
+from tests.helpers.documents import examples
+from tests.helpers.reports import HOUR, START, avro_file, report_rows
+from tests.helpers.tables import HOSTILE, MEAN, WAVE, rows_in, snapshot
 
 ROOT = Path(__file__).parents[2]
 YAML = f"""
@@ -236,7 +243,7 @@ def test_a_server_that_is_killed_in_mid_run_and_comes_back_has_everything(postgr
     prepare_tables(postgres.url)
     arguments = ["aggregate", *reports, "--output", tmp_path / "o", "--sink", postgres.url]
     environment = {**postgres.environment, "PYTHONPATH": str(ROOT)}
-    run = Process([sys.executable, "-m", "pipelines.command", *arguments], tmp_path / "run.log", environment)
+    run = Process([sys.executable, "-m", "hushgram", *arguments], tmp_path / "run.log", environment)
     waiting = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'hushgram' AND wait_event_type = 'Lock'"
     try:
         with postgres.connect() as holder, postgres.connect() as watcher:
@@ -308,7 +315,7 @@ def test_a_table_that_is_away_for_a_while_is_waited_for(postgres, caplog):
 
 
 def test_a_table_that_is_locked_is_waited_for_and_leaves_no_statement_behind(postgres, caplog, monkeypatch):
-    monkeypatch.setattr("transforms.sinks.postgresql.STATEMENT_SECONDS", 0.2)
+    monkeypatch.setattr("hushgram.transforms.sinks.postgresql.STATEMENT_SECONDS", 0.2)
     prepare_tables(postgres.url)
     with postgres.connect() as holder, holder.transaction():
         holder.execute("LOCK TABLE hushgram_snapshots IN ACCESS EXCLUSIVE MODE")
@@ -320,7 +327,7 @@ def test_a_table_that_is_locked_is_waited_for_and_leaves_no_statement_behind(pos
 
 def test_a_frozen_server_is_noticed_and_waited_for(postgres, caplog, monkeypatch):
     """Its system still takes what is sent: nothing is refused, nothing is answered."""
-    monkeypatch.setattr("transforms.sinks.postgresql.ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr("hushgram.transforms.sinks.postgresql.ANSWER_SECONDS", 1.0)
     monkeypatch.setitem(CONNECTION, "connect_timeout", "2")
     prepare_tables(postgres.url)
     with closing(Writer(postgres.url)) as writer:
@@ -369,7 +376,7 @@ def test_patience_is_a_duration(name, postgres, reports, tmp_path, capsys):
 def test_a_rollup_whose_server_goes_away_ends_with_a_line(postgres, reports, tmp_path, monkeypatch, capsys):
     assert command.main(["aggregate", *reports, "--output", str(tmp_path / "hours")]) == 0
     capsys.readouterr()
-    monkeypatch.setattr("transforms.sinks.postgresql.upsert", lambda: "INSERT INTO nowhere VALUES (1)")
+    monkeypatch.setattr("hushgram.transforms.sinks.postgresql.upsert", lambda: "INSERT INTO nowhere VALUES (1)")
     merging = ["--input", str(tmp_path / "hours"), "--window", "6h", "--output", str(tmp_path / "parts")]
     given = [*reports[:2], *merging, "--sink", postgres.url, "--sink-patience", "0s"]
     assert command.main(["rollup", *given]) == 2

@@ -8,17 +8,17 @@ import time
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
-from reports import avro_file, exact_tallies
-from stopping import COMMAND, SIGNALS, Program
-from streams import all_letters, everything, read_topic, recreate
-from tables import rows_in
 
-from deploy.local.processes import eventually
-from pipelines.results import read_results
-from schemas.messages import decode_message
-from schemas.records import Snapshot
-from transforms.sinks.kafka import message_key
-from transforms.sinks.postgresql import prepare_tables
+from devtools.processes import eventually
+from hushgram.pipelines.results import read_results
+from hushgram.schemas.messages import decode_message
+from hushgram.schemas.records import Snapshot
+from hushgram.transforms.sinks.kafka import message_key
+from hushgram.transforms.sinks.postgresql import prepare_tables
+from tests.helpers.reports import avro_file, exact_tallies
+from tests.helpers.stopping import COMMAND, SIGNALS, Program
+from tests.helpers.streams import all_letters, everything, read_topic, recreate
+from tests.helpers.tables import rows_in
 
 
 def test_a_topic_on_prism(broker, collections, topic, prism, now, start_stream):

@@ -8,12 +8,13 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from pools import beams_pool
-from reports import avro_file, exact_tallies, report_rows
-from streams import tallies_in
+
+from tests.helpers.pools import beams_pool
+from tests.helpers.reports import avro_file, exact_tallies, report_rows
+from tests.helpers.streams import tallies_in
 
 ROOT = Path(__file__).parents[2]
-OURS = ("hushgram", "schemas", "transforms", "pipelines")
+OURS = ("hushgram", "polars", "confluent_kafka")
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_staged_source_package_installs_and_runs_where_only_beam_is(bare, pool
     assert _found(bare, tmp_path) == [None] * len(OURS)
     rows = [row for seed, each in enumerate(collections.values()) for row in report_rows(each, 2000, seed, ids=True)]
     (tmp_path / "reports.avro").write_bytes(avro_file(rows))
-    command = [sys.executable, "-m", "pipelines.command", "aggregate", "--output", tmp_path / "results"]
+    command = [sys.executable, "-m", "hushgram", "aggregate", "--output", tmp_path / "results"]
     command += ["--collections", folder / "collections.yaml", "--input", tmp_path / "reports.avro"]
     command += ["--runner=PrismRunner", f"--prism_location={prism}"]
     command += ["--environment_type=EXTERNAL", f"--environment_config={pool}", "--setup_file=./setup.py"]

@@ -6,13 +6,13 @@ import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
-from deployments import submissions
-from reports import exact_tallies
-from streams import everything, tallies_in
 
-from deploy.local.flink import job_server
-from deploy.local.processes import HOST, Process, eventually, free_port, listening, stop
-from pipelines import batch, streaming
+from devtools.flink import job_server
+from devtools.processes import HOST, Process, eventually, free_port, listening, stop
+from hushgram.pipelines import aggregate, stream
+from tests.helpers.deployments import submissions
+from tests.helpers.reports import exact_tallies
+from tests.helpers.streams import everything, tallies_in
 
 SUBMISSIONS = [pytest.param(given, id=f"{where} {number}") for number, (where, given) in enumerate(submissions())]
 
@@ -37,7 +37,7 @@ def of_beam():
 def test_every_option_of_files_and_guides_is_known(given, of_flink):
     command, *options = (word for word in given if word != "…")
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    {"aggregate": batch, "stream": streaming}[command].add_arguments(parser)
+    {"aggregate": aggregate, "stream": stream}[command].add_arguments(parser)
     if "…" in given:  # an example that leaves out what was said before
         for action in parser._actions:
             action.required = False

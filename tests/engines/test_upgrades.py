@@ -2,13 +2,13 @@
 
 import pytest
 import yaml
-from reports import exact_tallies, report_rows
-from streams import YAML, everything
 
-from deploy.local.processes import ProcessError
+from devtools.processes import ProcessError
 from hushgram import load_collections
-from schemas.definitions import REPORT
-from schemas.messages import encode_message
+from hushgram.schemas.avro_schemas import REPORT
+from hushgram.schemas.messages import encode_message
+from tests.helpers.reports import exact_tallies, report_rows
+from tests.helpers.streams import YAML, everything
 
 WALK = """collections:
   walk:

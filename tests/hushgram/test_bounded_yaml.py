@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hushgram import CollectionError
-from hushgram.loading import parse_collections
+from hushgram.config import parse_collections
 
 COLLECTION = "{domain: {low: 0, high: 1}, epsilon: 1}"
 
@@ -42,7 +42,7 @@ MEMORY = 256 << 20
 READ = f"""
 import json, resource, sys
 from hushgram import CollectionError
-from hushgram.loading import parse_collections
+from hushgram.config import parse_collections
 import yaml  # before the limit: what it maps is not what is measured
 texts = json.load(sys.stdin)
 mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -62,12 +62,12 @@ def test_hostile_texts_are_refused_in_little_memory():
     assert len(MERGES) < 600
     texts = json.dumps({name: text for name, (text, _) in HOSTILE.items()})
     child = subprocess.run([sys.executable, "-c", READ], input=texts, capture_output=True, text=True, check=False)
-    said = dict(map(json.loads, child.stdout.splitlines()))
-    assert child.returncode == 0, f"after {list(said)}: {child.stderr[-500:]}"
+    messages = dict(map(json.loads, child.stdout.splitlines()))
+    assert child.returncode == 0, f"after {list(messages)}: {child.stderr[-500:]}"
     for name, (_, message) in HOSTILE.items():
-        assert message in said[name], name
-        assert "\n" not in said[name]
-        assert len(said[name]) < 300
+        assert message in messages[name], name
+        assert "\n" not in messages[name]
+        assert len(messages[name]) < 300
 
 
 def test_ordinary_anchors_and_merge_keys_work():
@@ -112,7 +112,7 @@ def test_many_collections_may_share_a_long_list():
         ("collections: {a: \x01}", "not valid YAML: "),
     ],
 )
-def test_what_a_new_user_meets_says_what_to_do(text, message):
+def test_common_mistakes_in_yaml_are_explained(text, message):
     with pytest.raises(CollectionError) as caught:
         parse_collections(text)
     assert message in str(caught.value)

@@ -1,10 +1,11 @@
-"""A collection and its file: names, limits, fingerprints, and every mistake told so that a person can act on it."""
+"""A collection and its file: names, limits, fingerprints, and errors that a person can act on."""
 
 import hashlib
 import json
 import reprlib
 import tracemalloc
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushgram import Collection, CollectionError, Windows, load_collections
-from hushgram.draws import Law
-from hushgram.loading import parse_collections
+from hushgram.config import parse_collections
+from hushgram.sampling import Law
 from hushgram.windows import LONGEST, format_duration, parse_duration
 
 BASE = {"name": "commute", "low": 0, "high": 180, "buckets": 1024, "epsilon": 1.0}
@@ -103,7 +104,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("change", "field", "allowed"), WRONG, ids=[str(change) for change, *_ in WRONG])
-def test_every_mistake_is_told_with_its_name_and_what_is_allowed(change, field, allowed):
+def test_errors_of_a_collection_name_the_field_and_what_is_allowed(change, field, allowed):
     with pytest.raises(CollectionError) as caught:
         Collection(**{**BASE, **change})
     message = str(caught.value)
@@ -111,9 +112,9 @@ def test_every_mistake_is_told_with_its_name_and_what_is_allowed(change, field, 
     assert allowed in message
     assert "\n" not in message
     if field in change and "not an option" not in message:
-        given = change[field]
-        plain = float(given) if isinstance(given, int) and abs(given) < 10**300 else given
-        assert any(f"{field}: got {reprlib.repr(form)}" in message for form in (given, plain))
+        value = change[field]
+        plain = float(value) if isinstance(value, int) and abs(value) < 10**300 else value
+        assert any(f"{field}: got {reprlib.repr(form)}" in message for form in (value, plain))
 
 
 def test_groups_are_bounded():
@@ -135,7 +136,7 @@ def test_a_device_reports_cells_and_clips_in_silence():
     for value in (-1e300, 0, 37.5, np.float32(3), np.int64(90), 180, 1e300):
         cell = c.report(value)
         assert isinstance(cell, int)
-        assert 0 <= cell < c.randomizer.cells
+        assert 0 <= cell < c.mechanism.cells
     low, beyond = (c.simulate([value] * 50, np.random.default_rng(3)) for value in (0.0, -1e9))
     assert low.tolist() == beyond.tolist()
 
@@ -232,7 +233,7 @@ def test_the_largest_collections_are_read_in_bounded_memory(mechanism, buckets):
     assert peak < 300e6
 
 
-def test_an_empty_list_is_no_reports():
+def test_empty_lists_of_cells_and_values_are_allowed():
     c = Collection(**BASE)
     assert c.tally([]).sum() == 0
     assert c.simulate([], seed=1).size == 0
@@ -241,11 +242,12 @@ def test_an_empty_list_is_no_reports():
 
 def test_the_law_is_the_integers_a_client_needs():
     c = Collection(**BASE)
-    assert isinstance(c.law, Law)
-    assert (c.law.P, c.law.Q) == (11674931554, 2**32)
-    assert c.law.T == 525 * c.law.P + 1023 * c.law.Q
+    [law] = c.mechanism.laws
+    assert isinstance(law, Law)
+    assert (law.P, law.Q) == (11674931554, 2**32)
+    assert law.T == 525 * law.P + 1023 * law.Q
     tree = Collection(**{**BASE, "mechanism": "hierarchy"})
-    assert [law.others for law in tree.law] == [3, 2, 2, 2, 2]
+    assert [law.others for law in tree.mechanism.laws] == [3, 2, 2, 2, 2]
 
 
 def test_revisions_are_fingerprints_of_the_law_and_do_not_drift():
@@ -267,10 +269,11 @@ def test_revisions_are_fingerprints_of_the_law_and_do_not_drift():
 
 def test_a_revision_is_the_hash_of_its_canonical_parameters():
     c = Collection(**BASE)
+    [law] = c.mechanism.laws
     text = json.dumps(
         {
             "low": 0.0, "high": 180.0, "scale": "linear", "integer": False, "epsilon": 1.0, "mechanism": "square_wave",
-            "parameters": {"buckets": 1024, "half_width": 262}, "laws": [[c.law.P, c.law.Q, c.law.T]],
+            "parameters": {"buckets": 1024, "half_width": 262}, "laws": [[law.P, law.Q, law.T]],
         },
         sort_keys=True, separators=(",", ":"),
     )  # fmt: skip
@@ -301,30 +304,76 @@ def test_only_what_changes_the_law_changes_the_revision():
     assert len({replace(c, **change).revision for change in other} | {c.revision}) == len(other) + 1
 
 
-def test_another_bandwidth_may_be_asked_for():
+def test_the_bandwidth_of_a_wave_is_an_option():
     c = Collection(**BASE, bandwidth=0.1)
-    assert c.randomizer.half_width == 102
-    assert Collection(**BASE).randomizer.half_width == 262
+    assert c.mechanism.half_width == 102
+    assert Collection(**BASE).mechanism.half_width == 262
 
 
 def test_previous_revisions_inherit_what_did_not_change():
     c = Collection(**BASE, unit="minutes", groups=["DE"], previous=[{"epsilon": 2.0}, {"mechanism": "general_wave"}])
     current, sharper, wave = c.revisions.values()
     assert current is c
-    assert (sharper.epsilon, sharper.mechanism, sharper.buckets, sharper.unit) == (2.0, "square_wave", 1024, "minutes")
-    assert (wave.epsilon, wave.mechanism) == (1.0, "general_wave")
+    assert (sharper.epsilon, sharper.mechanism.name, sharper.buckets, sharper.unit) == (
+        2.0,
+        "square_wave",
+        1024,
+        "minutes",
+    )
+    assert (wave.epsilon, wave.mechanism.name) == (1.0, "general_wave")
     assert sharper.revision == Collection(**{**BASE, "epsilon": 2.0}).revision
 
 
 def test_options_of_one_mechanism_are_not_inherited_by_another():
     c = Collection(**BASE, bandwidth=0.1, previous=[{"mechanism": "square_wave_continuous", "output_buckets": 512}])
-    assert list(c.revisions.values())[1].bandwidth is None
+    assert list(c.revisions.values())[1].mechanism.bandwidth is None
 
 
 def test_a_collection_is_a_value():
     assert Collection(**BASE) == Collection(**BASE)
     with pytest.raises(AttributeError):
         Collection(**BASE).epsilon = 2.0
+
+
+MECHANISM_CHOICES = [
+    {},
+    {"bandwidth": 0.2},
+    {"mechanism": "square_wave_continuous", "output_buckets": 300},
+    {"mechanism": "general_wave", "wave_ratio": 0.3, "estimator": "em"},
+    {"mechanism": "randomized_response", "bins": 16},
+    {"mechanism": "local_hashing", "symbols": 3},
+    {"mechanism": "seeded_hashing"},
+    {"mechanism": "hierarchy", "branching": 2, "level_decay": 0.5, "solver": "admm"},
+    {"mechanism": "haar"},
+    {"mechanism": "stochastic_rounding"},
+    {"mechanism": "piecewise", "output_buckets": 512},
+]
+PREVIOUS_CHOICES = [(), ({"epsilon": 7.5},), (MappingProxyType({"epsilon": np.float64(7.5)}), {"epsilon": 0.125})]
+
+
+@given(
+    st.sampled_from(MECHANISM_CHOICES),
+    st.sampled_from(PREVIOUS_CHOICES),
+    st.floats(0.25, 5),
+    st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=20),
+    st.lists(st.sampled_from(["DE", "FR", "'", '"\\']), unique=True),
+    st.sampled_from([Windows(), Windows(size=60_000, every=20_000, early=None)]),
+)
+def test_the_repr_of_a_collection_makes_it_again(choice, previous, epsilon, text, groups, windows):
+    more = {"name": text, "unit": text, "groups": groups, "windows": windows, "previous": previous}
+    c = Collection(**{**BASE, "buckets": 256, "epsilon": epsilon, **choice, **more})
+    again = eval(repr(c), {"Collection": Collection, "Windows": Windows})
+    assert again == c == Collection(**c.to_dict())
+    assert (again.revision, list(again.revisions)) == (c.revision, list(c.revisions))
+
+
+def test_the_repr_of_a_collection_shows_what_was_chosen():
+    assert repr(Collection(**BASE)) == "Collection(name='commute', low=0.0, high=180.0, epsilon=1.0)"
+    wave = Collection(**{**BASE, "buckets": 64, "unit": "minutes"}, bandwidth=0.25)
+    shown = "name='commute', low=0.0, high=180.0, epsilon=1.0, buckets=64, unit='minutes', bandwidth=0.25"
+    assert repr(wave) == f"Collection({shown})"
+    hierarchy = "Collection(name='commute', low=0.0, high=180.0, epsilon=1.0, mechanism='hierarchy')"
+    assert repr(Collection(**BASE, mechanism="hierarchy", estimator="hh_admm")) == hierarchy
 
 
 YAML = """
@@ -411,7 +460,7 @@ def test_a_large_file_is_read_in_linear_time():
         ("collections: {a: {domain: {<<: {low: 0}, high: 1}, epsilon: 1}}", None),
     ],
 )
-def test_every_mistake_in_a_file_is_told(text, message):
+def test_errors_of_a_collections_file_name_the_place_and_what_is_allowed(text, message):
     if message is None:
         assert parse_collections(text)["a"].high == 1
         return

@@ -5,7 +5,7 @@ import pytest
 
 from hushgram import Collection
 from hushgram.estimators.em import Part, maximize, smooth
-from hushgram.mechanisms import GeneralWave, SquareWave
+from hushgram.mechanisms import ContinuousSquareWave, GeneralWave, SquareWave
 
 
 def dense_loop(matrices, histograms, smoothing, tolerance, iterations=10_000):
@@ -33,7 +33,7 @@ def _histogram(mechanism, reports, seed):
     return mechanism.tally(mechanism.perturb_many(mechanism.locate(rng.beta(5, 2, reports)), rng)).astype(float)
 
 
-MECHANISMS = [SquareWave(64, 1.0), GeneralWave(64, 2.0), GeneralWave(48, 1.0, 0.4, output_buckets=70)]
+MECHANISMS = [SquareWave(64, 1.0), ContinuousSquareWave(64, 2.0), GeneralWave(48, 1.0, 0.4, output_buckets=70)]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
@@ -48,7 +48,7 @@ def test_the_paper_mode_is_the_dense_loop(mechanism, smoothing, tolerance):
 
 
 def test_several_mechanisms_share_one_likelihood():
-    old, new = SquareWave(64, 2.0), GeneralWave(64, 0.8)
+    old, new = SquareWave(64, 2.0), ContinuousSquareWave(64, 0.8)
     histograms = [_histogram(old, 5_000, 1), _histogram(new, 20_000, 2)]
     expected, iterations, _ = dense_loop([old.matrix(), new.matrix()], histograms, True, 1e-3)
     solved = maximize([Part(old, histograms[0][None, :]), Part(new, histograms[1][None, :])], smoothing=1.0)
@@ -77,7 +77,7 @@ def test_the_likelihood_of_em_never_falls():
 
 @pytest.mark.parametrize("stopping", ["paper", "converged"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
-@pytest.mark.parametrize("wave", [SquareWave(128, 1.0), GeneralWave(128, 1.0)], ids=["discrete", "continuous"])
+@pytest.mark.parametrize("wave", [SquareWave(128, 1.0), ContinuousSquareWave(128, 1.0)], ids=["discrete", "continuous"])
 def test_a_window_in_a_batch_equals_a_single_run(wave, stopping, smoothing):
     # 70 windows make three blocks; their sizes differ a hundredfold, so that they stop at different times.
     n = np.stack([_histogram(wave, int(200 * 1.07**k), seed=k) for k in range(70)])
@@ -104,7 +104,7 @@ def test_converged_is_the_fixed_point_of_the_same_map(mechanism):
     assert fast.iterations[0] < paper.iterations[0]
 
 
-def test_the_iteration_limit_is_told():
+def test_an_estimate_reports_the_iteration_limit():
     wave = SquareWave(64, 1.0)
     n = _histogram(wave, 1000, seed=1)[None, :]
     for stopping in ("paper", "converged"):
@@ -147,7 +147,7 @@ def test_a_collection_solves_mixed_revisions_together_and_apart():
     mixed, only_new, only_old, nothing = c.estimate_many(
         [{c.revision: new_tally, old: old_tally}, new_tally, {old: old_tally}, {c.revision: 0 * new_tally}]
     )
-    waves = [c.randomizer, c.revisions[old].randomizer]
+    waves = [c.mechanism, c.revisions[old].mechanism]
     tallies = [new_tally.astype(float), old_tally.astype(float)]
     expected, *_ = dense_loop([wave.matrix() for wave in waves], tallies, True, 1e-3)
     np.testing.assert_allclose(mixed.probabilities, expected, atol=1e-12)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushgram import Collection, Domain, Estimate
-from hushgram.estimators.solution import Solution
+from hushgram import Collection, Domain, Estimate, NotEstimableError
+from hushgram.estimators.types import Solution
 from hushgram.mechanisms import MECHANISMS
 
 
@@ -108,7 +108,7 @@ def test_extreme_domains_are_read_without_loss(domain):
         assert c.low <= e.interval("mean")[0] < e.interval("mean")[1] <= c.high
         assert c.low <= e.mean <= c.high
     # The bottom and the top of the domain are two ordinary values of the alphabet.
-    assert all(0 <= c.report(value) < c.randomizer.cells for value in (c.low, c.high, -1e308, 1e308))
+    assert all(0 <= c.report(value) < c.mechanism.cells for value in (c.low, c.high, -1e308, 1e308))
 
 
 def test_an_estimate_travels_between_processes():
@@ -117,7 +117,7 @@ def test_an_estimate_travels_between_processes():
         e = c.estimate(c.tally(c.simulate(np.linspace(1, 50, 2000), seed=1)))
         there = pickle.loads(pickle.dumps(e))
         assert there.interval("mean") == e.interval("mean")
-        assert there.fit == e.fit
+        assert there.fit_pvalue == e.fit_pvalue
         assert pickle.loads(pickle.dumps(c)) == c
         assert len({c, pickle.loads(pickle.dumps(c))}) == 1, kind
 
@@ -130,7 +130,7 @@ def test_several_whole_numbers_in_a_bucket():
     assert e.variance == pytest.approx(weights @ values**2 - (weights @ values) ** 2)
 
 
-def test_outside_the_domain_there_is_nothing():
+def test_outside_the_domain_there_is_no_probability():
     e = _estimate([0.5, 0.5], low=0, high=10)
     assert (e.cdf(-1), e.cdf(0), e.cdf(10), e.cdf(99)) == (0, 0, 1, 1)
     assert e.cdf(float("inf")) == 1
@@ -140,12 +140,12 @@ def test_outside_the_domain_there_is_nothing():
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan"), "half", None])
-def test_a_wrong_share_is_named(wrong):
+def test_a_wrong_share_of_a_quantile_is_named(wrong):
     with pytest.raises(ValueError, match="q must be from 0 to 1"):
         _estimate([1.0, 0.0], low=0, high=1).quantile(wrong)
 
 
-def test_other_wrong_questions_are_named():
+def test_wrong_questions_to_an_estimate_are_named():
     e = _estimate([0.5, 0.5], low=0, high=1)
     with pytest.raises(ValueError, match="x must be a number"):
         e.cdf(float("nan"))
@@ -192,7 +192,7 @@ def test_few_reports_give_a_status_and_finite_numbers(mechanism, estimator, repo
             read += [e.cdf(20), *e.interval("cdf", 20), *e.interval("probability", 10, 20)]
             for array in e.band():
                 assert np.isfinite(array).all()
-            assert e.fit is None or 0 <= e.fit <= 1
+            assert e.fit_pvalue is None or 0 <= e.fit_pvalue <= 1
         assert np.isfinite(read).all()
         assert 0 <= e.interval("mean")[0] <= e.interval("mean")[1] <= 60
         if reports == 0:
@@ -225,7 +225,7 @@ def test_every_pair_finds_a_distribution(mechanism, estimator):
         assert (lower <= upper).all()
         assert points[0] == 0
         assert points[-1] == 60
-        assert e.fit is None or e.fit > 1e-4
+        assert e.fit_pvalue is None or e.fit_pvalue > 1e-4
 
 
 def test_a_wider_level_is_a_wider_interval_and_the_band_holds_the_curve():
@@ -266,5 +266,96 @@ def test_the_law_of_the_error_is_computed_once_and_only_when_asked():
     assert asked == []
     e.interval("mean"), e.interval("cdf", 0.3), e.band()
     assert asked == ["u"]
-    e.fit, e.fit  # noqa: B018
+    e.fit_pvalue, e.fit_pvalue  # noqa: B018
     assert asked == ["u", "f"]
+
+
+COMMUTE = Collection(name="commute", low=0, high=60, epsilon=1.0, buckets=64, unit="minutes")
+ESTIMATE = COMMUTE.estimate(COMMUTE.tally(COMMUTE.simulate(60 * np.random.default_rng(3).beta(2, 5, 5000), seed=1)))
+AGES = Collection(name="ages", low=0, high=99, epsilon=1.0, buckets=50, integer=True)
+AGE = AGES.estimate(AGES.tally(AGES.simulate(np.random.default_rng(4).integers(10, 80, 5000), seed=1)))
+
+shares = st.lists(st.floats(0, 1), max_size=8)
+values = st.lists(st.floats(-20, 120) | st.sampled_from([-math.inf, math.inf, 0.0, 60.0]), max_size=8)
+
+
+@settings(max_examples=50, deadline=None)
+@given(shares, values, st.sampled_from([ESTIMATE, AGE]))
+def test_many_numbers_at_once_have_the_answers_of_each(q, x, e):
+    high = [value + 5 for value in x]
+    assert e.quantile(q).tolist() == [e.quantile(share) for share in q]
+    assert e.cdf(x).tolist() == [e.cdf(value) for value in x]
+    assert e.probability(x, high).tolist() == [e.probability(*pair) for pair in zip(x, high, strict=True)]
+    for question, each in (
+        (("quantile", q), [("quantile", share) for share in q]),
+        (("cdf", x), [("cdf", value) for value in x]),
+        (("probability", x, high), [("probability", *pair) for pair in zip(x, high, strict=True)]),
+    ):
+        low, upper = e.interval(*question)
+        # A variance of zero is rounded to 10⁻¹⁶ or so, whose root is an error.
+        assert low == pytest.approx([e.interval(*one).low for one in each], abs=1e-7)
+        assert upper == pytest.approx([e.interval(*one).high for one in each], abs=1e-7)
+
+
+def test_answers_have_the_shape_of_their_questions():
+    grid = np.array([[0.1, 0.5], [0.9, 1.0]])
+    assert ESTIMATE.quantile(grid).shape == (2, 2)
+    assert ESTIMATE.interval("cdf", 60 * grid).high.shape == (2, 2)
+    assert ESTIMATE.probability(0, 60 * grid).shape == (2, 2)
+    assert ESTIMATE.quantile([]).shape == (0,)
+    assert ESTIMATE.interval("quantile", []).low.shape == (0,)
+    for scalar in (0.5, 1, np.float32(0.5), np.int64(1), np.array(0.5)):
+        assert type(ESTIMATE.quantile(scalar)) is float
+        assert type(ESTIMATE.cdf(scalar)) is float
+        assert type(ESTIMATE.probability(scalar, 2)) is float
+        assert [type(end) for end in ESTIMATE.interval("quantile", scalar)] == [float, float]
+    for of in ("mean", "variance", "std", "median"):
+        assert [type(end) for end in ESTIMATE.interval(of)] == [float, float]
+
+
+def test_wrong_numbers_among_many_are_named():
+    for wrong, message in [
+        (lambda: ESTIMATE.quantile([0.5, 1.5]), "q must be from 0 to 1, got 1.5"),
+        (lambda: ESTIMATE.quantile([0.5, math.nan]), "q must be from 0 to 1"),
+        (lambda: ESTIMATE.quantile([[0.5], [0.1, 0.2]]), "q must be from 0 to 1"),
+        (lambda: ESTIMATE.cdf(["a"]), "x must be a number"),
+        (lambda: ESTIMATE.interval("cdf", [1.0, math.nan]), "x must be a number"),
+        (lambda: ESTIMATE.probability([1, 9], [2, 3]), "low must not be above high, got 9 and 3"),
+        (lambda: ESTIMATE.probability([1, 2], [1, 2, 3]), "shape"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            wrong()
+
+
+def test_deviation_and_median_are_read_like_the_others():
+    assert ESTIMATE.std == math.sqrt(ESTIMATE.variance)
+    assert ESTIMATE.median == ESTIMATE.quantile(0.5)
+    assert ESTIMATE.interval("median") == ESTIMATE.interval("quantile", 0.5)
+    assert np.square(ESTIMATE.interval("std")) == pytest.approx(ESTIMATE.interval("variance"))
+    assert ESTIMATE.interval("std").low < ESTIMATE.std < ESTIMATE.interval("std").high
+    assert ESTIMATE.density @ np.diff(ESTIMATE.edges) == pytest.approx(1)
+
+
+def test_arrays_of_an_estimate_are_read_only():
+    for e in (ESTIMATE, pickle.loads(pickle.dumps(ESTIMATE))):
+        arrays = {"probabilities": e.probabilities, "edges": e.edges, "density": e.density}
+        for name, array in {**arrays, **e.band()._asdict()}.items():
+            assert not array.flags.writeable, name
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+
+
+def test_a_mean_alone_refuses_what_needs_a_distribution():
+    c = Collection(name="c", low=0, high=1, epsilon=1.0, mechanism="stochastic_rounding")
+    e = c.estimate(c.tally(c.simulate([0.5] * 100, seed=1)))
+    for question in (
+        lambda: e.std, lambda: e.median, lambda: e.density, lambda: e.quantile(0.5), lambda: e.cdf([0.5]),
+        lambda: e.interval("std"), lambda: e.interval("quantile", [0.5]), e.band, e.values, e.to_frame,
+    ):  # fmt: skip
+        with pytest.raises(NotEstimableError, match="a mean only"):
+            question()
+
+
+def test_the_repr_of_an_estimate_has_the_unit():
+    assert repr(ESTIMATE).startswith("Estimate(reports=5000, status='ok', mean=")
+    assert f"median={ESTIMATE.median:.6g} minutes)" in repr(ESTIMATE)

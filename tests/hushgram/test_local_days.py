@@ -95,7 +95,7 @@ def test_a_day_begins_at_midnight_wherever_there_is_one(zone, year, day):
         ("UTC", date(2026, 3, 28), [24, 24, 24]),
     ],
 )
-def test_days_that_are_known(zone, first, expected):
+def test_local_days_with_known_lengths(zone, first, expected):
     assert lengths(zone, first, 3) == expected
 
 
@@ -205,7 +205,7 @@ BERLIN = {"time_zone": "Europe/Berlin"}
         ),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(given_windows, message):
+def test_impossible_windows_are_refused_in_one_line(given_windows, message):
     with pytest.raises(CollectionError) as error:
         Windows.parse(given_windows)
     assert message in str(error.value)
@@ -223,7 +223,7 @@ def test_windows_shorter_than_a_day_are_of_equal_length_and_divide_local_days(zo
     assert setting.days is None
 
 
-def test_settings_that_differ_have_names_that_differ():
+def test_different_windows_have_different_texts():
     """A branch of the pipeline, and its state, is found by such a name."""
     given_windows = [
         {}, {"week_start": "sunday"}, {"time_zone": "UTC"}, {"time_zone": "Europe/Berlin"},
@@ -247,7 +247,7 @@ def test_transitions_travel_with_the_windows():
     assert moved.holding(20 * DAY_MS) == [(20 * DAY_MS - 5 * HOUR, 21 * DAY_MS - 5 * HOUR)]
 
 
-def test_a_machine_without_a_database_has_the_packages():
+def test_a_machine_without_a_time_zone_database_uses_the_package():
     """The days of twenty years that no later version corrects."""
     script = (
         "import zoneinfo; assert not zoneinfo.TZPATH; import numpy as np; from hushgram.local_days import local_days;"

@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact import at_most_exp, exact_law, worst_ratio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from hushgram import Collection
 from hushgram.mechanisms import (
+    ContinuousSquareWave,
     GeneralWave,
     HaarResponse,
     Hierarchy,
@@ -25,13 +25,14 @@ from hushgram.mechanisms import (
     StochasticRounding,
     best_bandwidth,
 )
+from tests.helpers.exact import at_most_exp, exact_law, worst_ratio
 
 EPSILONS = (0.3, 1.0, 2.5)
 SMALL = {
     "square wave": lambda e: SquareWave(5, e, bits=3),
     "wide square wave": lambda e: SquareWave(4, e, bandwidth=0.9, bits=3),
     "narrow square wave": lambda e: SquareWave(4, e, bandwidth=0.0, bits=3),
-    "continuous square wave": lambda e: GeneralWave(4, e, 1.0, output_buckets=5, bits=2, grid_steps=24),
+    "continuous square wave": lambda e: ContinuousSquareWave(4, e, output_buckets=5, bits=2, grid_steps=24),
     "trapezoid": lambda e: GeneralWave(4, e, 0.4, output_buckets=6, bits=2, grid_steps=24),
     "triangle": lambda e: GeneralWave(3, e, 0.0, output_buckets=4, bits=2, grid_steps=24),
     "randomized response": lambda e: RandomizedResponse(5, e, bits=3),
@@ -149,7 +150,7 @@ def test_full_size_laws_in_integers(epsilon, buckets):
             runs[ends[0]] += law.Q
         assert sum(runs.values()) == law.T
         assert set(runs.values()) == {law.P, law.Q}
-    continuous = GeneralWave(buckets, epsilon)
+    continuous = ContinuousSquareWave(buckets, epsilon)
     assert continuous.grid.plateau * law.P + continuous.grid.domain * law.Q == continuous.law.T
     assert abs(continuous.grid.plateau / continuous.grid.domain / 2 - best_bandwidth(epsilon)) < 1e-6
 
@@ -177,7 +178,7 @@ def test_epsilon_measured_on_samples(epsilon):
     # standard error below 0.019; 59 events, 5.5 standard errors: fails by chance less than once in 400 000.
     c = Collection(name="c", low=0, high=1, buckets=16, epsilon=epsilon)
     first, second = (c.simulate(np.full(1_000_000, value), seed) for value, seed in ((0.0, 1), (1.0, 2)))
-    measured = _empirical_epsilon(first, second, c.randomizer.cells)
+    measured = _empirical_epsilon(first, second, c.mechanism.cells)
     assert abs(measured - epsilon) < 0.105
 
 
@@ -206,7 +207,7 @@ MERGED = [
 ]
 
 
-@pytest.mark.parametrize("collection", MERGED, ids=lambda c: c.mechanism)
+@pytest.mark.parametrize("collection", MERGED, ids=lambda c: c.mechanism.name)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_any_split_any_order_any_grouping_gives_one_tally(collection, data):
@@ -219,11 +220,11 @@ def test_any_split_any_order_any_grouping_gives_one_tally(collection, data):
     order = data.draw(st.permutations(range(len(parts))))
     merged = sum((parts[index] for index in order), np.zeros_like(whole))
     assert merged.tolist() == whole.tolist()
-    assert collection.randomizer.reports(whole) == len(values)
+    assert collection.mechanism.reports(whole) == len(values)
 
 
 def test_a_large_array_is_tallied_as_its_parts_are():
     c = MERGED[0]
     cells = c.simulate(np.random.default_rng(1).random(300_000), seed=2)
-    assert c.tally(cells).tolist() == np.bincount(cells, minlength=c.randomizer.cells).tolist()
+    assert c.tally(cells).tolist() == np.bincount(cells, minlength=c.mechanism.cells).tolist()
     assert cells.dtype == np.uint8

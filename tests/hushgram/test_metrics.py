@@ -38,7 +38,7 @@ def test_mean_and_variance(pair):
     assert metrics.variance_error(*pair) == pytest.approx(abs(variances[0] - variances[1]))
 
 
-def test_the_papers_example_of_order():
+def test_wasserstein_knows_near_from_far_as_in_the_papers_example():
     true, near, far = [0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]
     assert metrics.wasserstein(true, near) < metrics.wasserstein(true, far)
 
@@ -51,7 +51,7 @@ def test_quantiles_are_the_last_bucket_within_the_share():
 
 
 @pytest.mark.parametrize("pair", [([1, 0], [1, 0, 0]), ([[1.0]], [[1.0]]), ([], [])])
-def test_shapes_must_agree(pair):
+def test_metrics_refuse_distributions_of_different_length(pair):
     with pytest.raises(ValueError, match="same length"):
         metrics.wasserstein(*pair)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hushgram import Collection, CollectionError
 from hushgram.mechanisms import LocalHashing, RandomizedResponse, SeededHashing, frequency_oracle
-from hushgram.mechanisms.hashing import TABLE_LIMIT, best_prime, digits_needed
+from hushgram.mechanisms.hashing import TABLE_LIMIT, best_prime, count_digits
 from hushgram.mechanisms.xxh32 import DecimalTexts
 
 
@@ -75,15 +75,16 @@ def test_estimates_are_unbiased(mechanism):
     rng = np.random.default_rng(1)
     truth = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0])
     values = np.repeat(np.arange(8) + 0.5, (truth * 2000).astype(int))
-    runs = np.stack([c.randomizer.frequencies(c.tally(c.simulate(values, rng))) for _ in range(300)])
+    runs = np.stack([c.mechanism.frequencies(c.tally(c.simulate(values, rng))) for _ in range(300)])
     error = np.abs(runs.mean(axis=0) - truth) / (runs.std(axis=0) / math.sqrt(300))
     assert error.max() < 5
-    diagonal, direction = c.randomizer.covariance(truth)
+    diagonal, direction = c.mechanism.covariance(truth)
     predicted = (diagonal - direction**2) / 2000
     # The sample here is fixed, so the variance lacks the sampling part that `covariance` includes.
     np.testing.assert_allclose(runs.var(axis=0), predicted - truth * (1 - truth) / 2000, rtol=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["randomized_response", "seeded_hashing"])
 def test_the_covariance_of_frequencies_is_the_stated_one(mechanism):
     # 4000 runs: a variance has a relative error of 2.2 %; five times that for 10 of them, once in 100 000 by chance.
@@ -91,8 +92,8 @@ def test_the_covariance_of_frequencies_is_the_stated_one(mechanism):
     rng = np.random.default_rng(1)
     truth = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0])
     values = rng.choice(np.arange(8) + 0.5, (4000, 500), p=truth)
-    runs = np.stack([c.randomizer.frequencies(c.tally(c.simulate(part, rng))) for part in values])
-    diagonal, direction = c.randomizer.covariance(truth)
+    runs = np.stack([c.mechanism.frequencies(c.tally(c.simulate(part, rng))) for part in values])
+    diagonal, direction = c.mechanism.covariance(truth)
     stated, observed = (np.diag(diagonal) - np.outer(direction, direction)) / 500, np.cov(runs, rowvar=False)
     np.testing.assert_allclose(np.diag(stated), np.diag(observed), rtol=0.11)
     for row in (np.arange(8) - 3.5, np.arange(8) < 3):
@@ -138,7 +139,7 @@ def test_no_table_exceeds_the_limit(size, epsilon):
     assert oracle.noise <= min(hashing.noise, RandomizedResponse(size, epsilon).noise)
 
 
-def test_beyond_the_limit_there_is_randomized_response_and_then_nothing():
+def test_frequency_oracles_beyond_the_table_limit():
     assert best_prime(2**17, 1.0) == 2
     assert best_prime(2**17 + 1, 1.0) is None
     assert isinstance(frequency_oracle(2**18, 1.0), RandomizedResponse)
@@ -160,15 +161,15 @@ def test_randomized_response_wins_where_the_paper_says(epsilon):
 
 
 @pytest.mark.parametrize(("size", "base", "digits"), [(2, 2, 1), (3, 2, 2), (1024, 2, 10), (1025, 2, 11), (5, 7, 1)])
-def test_digits(size, base, digits):
-    assert digits_needed(size, base) == digits
+def test_count_digits_is_the_logarithm_rounded_up(size, base, digits):
+    assert count_digits(size, base) == digits
 
 
 @pytest.mark.parametrize("bins", [16, 32, 64, 10])
 @pytest.mark.parametrize("mechanism", ["randomized_response", "local_hashing"])
 def test_binning_spreads_bins_evenly_over_buckets(bins, mechanism):
     c = Collection(name="c", low=0, high=1, epsilon=2.0, buckets=320, bins=bins, mechanism=mechanism)
-    assert c.randomizer.buckets == bins
+    assert c.mechanism.buckets == bins
     e = c.estimate(c.tally(c.simulate(np.random.default_rng(1).beta(5, 2, 50_000), seed=1)))
     by_bin = e.probabilities.reshape(bins, -1)
     assert by_bin.min() >= 0

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -23,13 +23,13 @@ from hushgram.planning import (
     figures_of,
     grid,
     levels,
+    make_plannable,
     outlook,
     parse_target,
-    plannable,
     reports_for,
     reports_needed,
 )
-from hushgram.trials import METRICS, Summary, regrouped
+from hushgram.simulation import METRICS, Summary, regroup
 from hushgram.windows import Windows
 
 BETA = stats.beta(5, 2)
@@ -63,14 +63,14 @@ def device_by_device(of, reports, runs, seed):
         estimate = of.estimate(of.tally(of.simulate(values, rng)))
         taken = {"mean": np.ptp(estimate.interval("mean")) / 2}
         if estimate.probabilities is not None:
-            known = regrouped(estimate.probabilities, truth.size)
+            known = regroup(estimate.probabilities, truth.size)
             taken |= {name: METRICS[name](truth, known) for name in ("w1", "ks")}
             taken["p50"] = np.ptp(estimate.interval("quantile", 0.5)) / 2
         yield taken
 
 
 @pytest.mark.parametrize("of", KINDS, ids=IDS)
-def test_what_is_promised_is_what_devices_come_to(of):
+def test_planned_errors_are_those_of_simulated_devices(of):
     """21 figures at four standard errors: once in 700 choices of the seed one is off by chance."""
     promised = outlook(of, [beta(of)], 3000, figures_of(of), Runs(60, 60), seed=1)
     seen = list(device_by_device(of, 3000, 60, seed=2))
@@ -166,11 +166,16 @@ def test_alternatives_are_possible_and_differ(of):
 
 def test_alternatives_of_the_usual_collection():
     usual = collection(buckets=1024, epsilon=1.0)
-    told = [
-        (a.collection.epsilon, a.collection.mechanism, a.collection.buckets, a.collection.bins)
+    found = [
+        (
+            a.collection.epsilon,
+            a.collection.mechanism.name,
+            a.collection.buckets,
+            getattr(a.collection.mechanism, "bins", None),
+        )
         for a in alternatives(usual)
     ]
-    assert told == [
+    assert found == [
         (1.0, "square_wave", 1024, None),
         (0.5, "square_wave", 1024, None),
         (2.0, "square_wave", 1024, None),
@@ -182,10 +187,10 @@ def test_alternatives_of_the_usual_collection():
     ]
 
 
-def test_what_cannot_be_drawn_is_planned_as_its_like():
+def test_seeded_hashing_is_planned_as_local_hashing():
     seeded = collection(mechanism="seeded_hashing", bins=32, groups=("a",), previous=({"epsilon": 1.0},))
-    assert plannable(seeded) == collection(mechanism="local_hashing", bins=32)
-    assert plannable(collection(groups=("a",))) == collection()
+    assert make_plannable(seeded) == collection(mechanism="local_hashing", bins=32)
+    assert make_plannable(collection(groups=("a",))) == collection()
 
 
 def tried(*figures):
@@ -204,18 +209,18 @@ def tried(*figures):
 
 def test_advice_is_given_beyond_noise_only_and_never_another_epsilon():
     advice = advise(tried((0.10, 0.002), (0.02, 0.001), (0.09, 0.002), (0.07, 0.002)))
-    assert advice.choice.collection.mechanism == "hierarchy"
+    assert advice.choice.collection.mechanism.name == "hierarchy"
     assert advice.gain == pytest.approx(0.3)
     assert advise(tried((0.10, 0.02), (0.02, 0.001), (0.09, 0.02), (0.07, 0.02))).choice.kind == "now"
     assert advise(tried((0.10, 1e-6), (0.02, 1e-6), (0.098, 1e-6), (0.099, 1e-6))).choice.kind == "now"
 
 
-def test_fewer_buckets_are_told_where_they_do_no_worse():
+def test_fewer_buckets_are_recommended_where_they_do_no_worse():
     assert advise(tried((0.10, 0.01), (0.1, 0.01), (0.101, 0.01), (0.2, 0.01))).as_good.collection.buckets == 16
     assert advise(tried((0.10, 0.01), (0.1, 0.01), (0.12, 0.01), (0.2, 0.01))).as_good is None
 
 
-def test_differences_count_both_ways():
+def test_alternatives_differ_for_better_and_for_worse():
     assert differs(Summary(2.0, 0.01, 8), Summary(1.0, 0.01, 8))
     assert differs(Summary(1.0, 0.01, 8), Summary(2.0, 0.01, 8))
     assert not differs(Summary(1.0, 0.3, 8), Summary(2.0, 0.3, 8))
@@ -246,14 +251,14 @@ def test_targets_of_errors_are_read_as_they_are_written(name, sign, amount):
 
 
 @given(st.one_of(st.text(), st.from_regex(r"(mean|median|p[0-9]+|w1|ks) ?(±|\+-)? ?[-0-9.e]+.{0,5}", fullmatch=True)))
-def test_any_other_text_is_refused_in_words(text):
-    said = ""
+def test_other_texts_than_targets_are_refused_in_one_line(text):
+    message = ""
     try:
         assert parse_target(text, COMMUTE).most > 0
     except CollectionError as error:
-        said = str(error)
-    assert not said or said.startswith("target: got")
-    assert "\n" not in said
+        message = str(error)
+    assert not message or message.startswith("target: got")
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
@@ -271,7 +276,7 @@ def test_any_other_text_is_refused_in_words(text):
         ("variance ± 1", "such as"),
     ],
 )
-def test_a_target_that_cannot_be_is_told_with_what_can(text, message):
+def test_an_impossible_target_is_refused_with_possible_ones(text, message):
     with pytest.raises(CollectionError, match=message):
         parse_target(text, COMMUTE)
 
@@ -291,6 +296,7 @@ def test_a_mechanism_of_means_has_targets_of_means():
     st.floats(0.003, 0.05),
     st.integers(1, 10**6),
 )
+@example(scale=0.109375, slope=0.5625, floor=0.013671875, most=0.0234375, start=26182)  # the line leads past 85
 def test_the_search_finds_where_an_error_comes_down_to_its_target(scale, slope, floor, most, start):
     def law(reports):
         return floor + scale * reports**-slope
@@ -306,7 +312,7 @@ def test_the_search_finds_where_an_error_comes_down_to_its_target(scale, slope, 
         assert need.reports is None
 
 
-def test_noise_in_what_is_seen_is_evened_out():
+def test_the_search_for_a_sample_size_evens_out_noise():
     """Errors known to 3 % leave the number of reports known to a few times that: 200 searches stay within 25 %."""
     rng = np.random.default_rng(1)
     for _ in range(200):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hushgram import Collection
-from hushgram.collection import PREVIOUS_MAY_CHANGE
-from hushgram.loading import COLLECTION_KEYS, DOMAIN_KEYS, parse_collections
+from hushgram.config import DOMAIN_KEYS, collection_keys, parse_collections
 from hushgram.mechanisms import MECHANISMS
+from hushgram.previous import previous_keys
 from hushgram.revisions import explain_unknown, nearby_revisions
 
 COMMUTE = Collection(name="commute", low=0, high=180, epsilon=1.0)
@@ -48,7 +48,7 @@ def test_accepted_revisions_are_all_listed():
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_what_is_recommended_is_accepted(mechanism):
+def test_recommended_previous_parameters_are_accepted(mechanism):
     """What the line says to write under `previous`, written there, makes the revision known."""
     options = {"bins": 64} if mechanism in ("local_hashing", "randomized_response") else {}
     c = Collection(name="c", low=1, high=181, buckets=256, epsilon=1.0, mechanism=mechanism, **options)
@@ -83,11 +83,10 @@ def test_the_guide_says_what_may_change_in_a_running_job():
     """Whatever it names among what `previous` keeps may stand there, and what it names as refused may not."""
     guide = (Path(__file__).parents[2] / "deploy" / "README.md").read_text()
     rows = {row.split("|")[1]: row for row in guide.splitlines() if row.startswith("|") and "`previous`" in row}
-    [kept] = [change for change, row in rows.items() if "both are counted" in row]
+    [acceptable] = [change for change, row in rows.items() if "both are counted" in row]
     [refused] = [change for change, row in rows.items() if "`previous` refuses it" in row]
-    named = {
-        name for name in (*COLLECTION_KEYS, *DOMAIN_KEYS) if re.search(rf"\b{name}\b", kept.replace("ε", "epsilon"))
-    }
-    assert named <= set(PREVIOUS_MAY_CHANGE)
+    text = acceptable.replace("ε", "epsilon")
+    named = {name for name in (*collection_keys(), *DOMAIN_KEYS) if re.search(rf"\b{name}\b", text)}
+    assert named <= set(previous_keys())
     assert named
-    assert not {word.strip() for word in refused.split(",")} & set(PREVIOUS_MAY_CHANGE)
+    assert not {word.strip() for word in refused.split(",")} & set(previous_keys())

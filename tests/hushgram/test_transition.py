@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hushgram.mechanisms import GeneralWave, SquareWave
+from hushgram.mechanisms import ContinuousSquareWave, GeneralWave, SquareWave
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
 
@@ -52,22 +52,22 @@ def _reference(wave):
 @pytest.mark.parametrize(
     ("buckets", "cells"), [(2, 2), (2, 7), (16, 16), (16, 5), (16, 61), (7, 40), (64, 64), (32, 200)]
 )
-def test_the_continuous_square_wave(epsilon, buckets, cells):
-    wave = GeneralWave(buckets, epsilon, output_buckets=cells)
+def test_the_transition_of_the_continuous_square_wave(epsilon, buckets, cells):
+    wave = ContinuousSquareWave(buckets, epsilon, output_buckets=cells)
     # At ε = 12 the floor is e⁻¹² of the wave whose two edges cancel above it: rounding weighs that much more there.
     np.testing.assert_allclose(wave.matrix(), _reference(wave), rtol=1e-12 if epsilon < 10 else 1e-10)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.2, 0.4, 0.6, 0.8])
 @pytest.mark.parametrize(("epsilon", "buckets", "cells"), [(1.0, 8, 8), (0.1, 4, 11), (4.0, 6, 9), (12.0, 2, 5)])
-def test_general_waves(ratio, epsilon, buckets, cells):
+def test_the_transition_of_general_waves(ratio, epsilon, buckets, cells):
     wave = GeneralWave(buckets, epsilon, ratio, output_buckets=cells)
     np.testing.assert_allclose(wave.matrix(), _reference(wave), rtol=1e-10)
 
 
 @pytest.mark.parametrize("epsilon", [1e-8, 0.5, 2.0, 12.0])
 @pytest.mark.parametrize(("buckets", "bandwidth"), [(2, None), (3, 0.0), (64, None), (10, 0.95), (257, 0.1)])
-def test_the_discrete_square_wave(epsilon, buckets, bandwidth):
+def test_the_transition_of_the_discrete_square_wave(epsilon, buckets, bandwidth):
     wave = SquareWave(buckets, epsilon, bandwidth)
     rows, columns = np.indices((wave.cells, buckets))
     band = (rows >= columns) & (rows < columns + wave.law.width)
@@ -77,7 +77,12 @@ def test_the_discrete_square_wave(epsilon, buckets, bandwidth):
 
 @pytest.mark.parametrize(
     "wave",
-    [SquareWave(100, 1.0), GeneralWave(100, 1.0, output_buckets=37), GeneralWave(64, 2.0, 0.4), SquareWave(9, 1, 0.9)],
+    [
+        SquareWave(100, 1.0),
+        ContinuousSquareWave(100, 1.0, output_buckets=37),
+        GeneralWave(64, 2.0, 0.4),
+        SquareWave(9, 1, 0.9),
+    ],
     ids=str,
 )
 def test_backward_is_the_transpose_and_columns_are_distributions(wave):

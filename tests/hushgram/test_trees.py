@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushgram import Collection
-from hushgram.estimators.simplex import project_onto_simplex
-from hushgram.estimators.tree import admm, consistent, nonnegative
+from hushgram.estimators.frequencies import project_onto_simplex
+from hushgram.estimators.tree import fit_by_admm, fit_nonnegative, make_consistent
 from hushgram.mechanisms import Hierarchy
 
 
@@ -46,7 +46,7 @@ def test_the_exact_solver_is_the_quadratic_programs_solution(branching, height, 
         leaves = tree[-1].size
         constraints = np.hstack([np.ones((leaves, 1)), np.eye(leaves)])
         expected = quadprog.solve_qp(G, a, constraints, np.r_[1.0, np.zeros(leaves)], meq=1)[0]
-        solved = nonnegative(tree, weights)
+        solved = fit_nonnegative(tree, weights)
         assert solved.min() >= 0
         assert solved.sum() == pytest.approx(1, abs=1e-12)
         np.testing.assert_allclose(solved, expected, atol=1e-9)
@@ -59,7 +59,7 @@ def test_consistency_is_weighted_least_squares(branching, height):
     G, a = _as_program(tree, weights)
     leaves = tree[-1].size
     expected = quadprog.solve_qp(G, a, np.ones((leaves, 1)), np.ones(1), meq=1)[0]
-    result = consistent(tree, weights)
+    result = make_consistent(tree, weights)
     np.testing.assert_allclose(result[-1], expected, atol=1e-9)
     for above, below in itertools.pairwise(result):
         np.testing.assert_allclose(above, below.reshape(above.size, -1).sum(axis=1), atol=1e-12)
@@ -70,7 +70,7 @@ def test_consistency_with_a_free_root_is_the_projection():
     tree[0] = np.array([1.3])
     A = np.vstack([np.kron(np.eye(level.size), np.ones((1, 16 // level.size))) for level in tree])
     expected = A @ np.linalg.lstsq(A, np.concatenate(tree), rcond=None)[0]
-    np.testing.assert_allclose(np.concatenate(consistent(tree, np.ones(3))), expected, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate(make_consistent(tree, np.ones(3))), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(("branching", "height"), SHAPES)
@@ -78,16 +78,16 @@ def test_the_papers_admm_finds_the_same_tree(branching, height):
     rng = np.random.default_rng(8)
     tree = _tree(branching, height, rng)
     weights = np.r_[np.inf, np.ones(height)]
-    leaves, iterations, converged = admm(tree, weights, tolerance=1e-9)
+    leaves, iterations, converged = fit_by_admm(tree, weights, tolerance=1e-9)
     assert converged
     assert iterations > 1
-    np.testing.assert_allclose(leaves, nonnegative(tree, weights), atol=1e-6)
+    np.testing.assert_allclose(leaves, fit_nonnegative(tree, weights), atol=1e-6)
 
 
 @pytest.mark.parametrize("empty", [0, 1, 2])
 def test_a_level_without_reports_leaves_its_contrasts_to_the_others(empty):
     c = Collection(name="c", low=0, high=1, buckets=64, epsilon=2.0, mechanism="hierarchy")
-    tree = c.randomizer
+    tree = c.mechanism
     tally = c.tally(c.simulate(np.random.default_rng(1).beta(5, 2, 100_000), seed=1))
     tally[tree.offsets[empty] : tree.offsets[empty + 1]] = 0
     for weights in ("variance", "equal"):
@@ -114,6 +114,7 @@ def test_both_solvers_and_both_weightings_can_be_asked_for():
     assert by_admm.iterations > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "estimator", "epsilon", "exact"),
     [("hierarchy", "hh", 3.0, True), ("haar", "haar", 1.0, True), ("hierarchy", "hh", 1.0, False)],
@@ -145,7 +146,7 @@ def test_norm_sub_is_the_projection_onto_the_simplex(values):
 
 
 def test_levels_take_the_oracle_with_less_noise_and_their_shares():
-    tree = Hierarchy(1024, 1.0, decay=0.7)
+    tree = Hierarchy(1024, 1.0, level_decay=0.7)
     kinds = [type(oracle).__name__ for oracle in tree.oracles]
     assert kinds == ["RandomizedResponse"] + ["LocalHashing"] * 4  # k - 2 < 3e only for k = 4
     shares = np.array(tree.shares) / sum(tree.shares)

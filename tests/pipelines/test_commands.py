@@ -7,14 +7,14 @@ from dataclasses import replace
 import fastavro
 import numpy as np
 import pytest
-from pages import COMMUTE, estimate
 
 from hushgram import load_collections
-from pipelines import command
-from pipelines.results import read_results
-from pipelines.show import bars, pane_line
-from schemas.records import Events, Histogram, Snapshot
-from transforms.sinks.files import safe_name
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.results import read_results
+from hushgram.pipelines.show import bars, pane_line
+from hushgram.schemas.records import Events, Histogram, Snapshot
+from hushgram.transforms.sinks.files import safe_name
+from tests.helpers.pages import COMMUTE, estimate
 
 YAML = """
 collections:
@@ -105,13 +105,13 @@ def test_windows_know_their_events_and_show_tells_where_the_log_cuts_them(collec
     if packed:  # a few uploads in a window tell nothing of when the log began
         assert "inside this window" not in hours + days
         return
-    age, commute = (part.splitlines()[2:] for part in hours.split("\n\n"))
-    assert commute[0].endswith("the log begins at 05:12, inside this window")
-    assert ["inside this window" in line for line in commute] == [True, False, True]
-    assert re.search(r"the log ends at 07:(29|30), inside this window$", commute[2])
-    assert ["begins" in line for line in age] == [True, True, False, False]
-    assert ["ends" in line for line in age] == [False, False, True, True]
-    assert "the log begins at 05:12, inside this window; the log ends at 07:" in days
+    age, commute = (re.split(r"\n  (?=2026)", part)[1:] for part in hours.split("\n\n"))  # notes stand below their row
+    assert commute[0].endswith("\n    the log begins at 05:12, inside this window")
+    assert ["inside this window" in row for row in commute] == [True, False, True]
+    assert re.search(r"\n    the log ends at 07:(29|30), inside this window$", commute[2])
+    assert ["begins" in row for row in age] == [True, True, False, False]
+    assert ["ends" in row for row in age] == [False, False, True, True]
+    assert "    the log begins at 05:12, inside this window\n    the log ends at 07:" in days
 
 
 def test_the_same_seed_makes_the_same_reports(collections, tmp_path):
@@ -201,7 +201,7 @@ def test_a_file_of_values_is_told_what_is_wrong_with_it(collections, tmp_path, c
 
 
 def test_spaces_and_gaps_in_a_column_of_numbers(collections, tmp_path):
-    from pipelines.values import draw_for
+    from hushgram.pipelines.simulate.shapes import draw_for
 
     (tmp_path / "v.csv").write_text("x,y\n 30 ,1\n,2\n1e2,3\n")
     drawn = draw_for(load_collections(collections)["commute"], f"{tmp_path}/v.csv:x")(1000, np.random.default_rng(1))
@@ -308,7 +308,7 @@ def test_help_is_there_for_everyone(capsys):
     assert command.main([]) == 2
     assert command.main(["agregate"]) == 2
     said = capsys.readouterr().err
-    assert "no command 'agregate', allowed: plan, simulate, aggregate" in said
+    assert "no command 'agregate', allowed: plan, simulate, try, aggregate" in said
     assert "(did you mean aggregate?)" in said
     for name in command.COMMANDS:
         with pytest.raises(SystemExit) as ended:
@@ -349,7 +349,7 @@ def test_bars_show_where_the_mass_is():
 
 
 def test_bundled_values_fill_the_domain(collections):
-    from pipelines.values import draw_for
+    from hushgram.pipelines.simulate.shapes import draw_for
 
     commute = load_collections(collections)["commute"]
     for name in ("taxi", "income", "retirement", "uniform"):

@@ -4,12 +4,14 @@ import os
 import re
 
 import pytest
-from small_disk import SIZE, on_a_small_disk
 
-from pipelines import command
-from pipelines.console import UsageError
-from pipelines.outputs import RESULTS, check_directory, check_file, disk_error
-from transforms.atomic import atomically
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.cli.console import UsageError
+from hushgram.pipelines.cli.outputs import RESULTS, check_directory, check_file, disk_error
+from hushgram.transforms.filesystem import atomically
+from tests.helpers.small_disk import SIZE, on_a_small_disk
+
+pytestmark = pytest.mark.slow
 
 YAML = """
 collections:

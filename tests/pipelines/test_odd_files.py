@@ -6,13 +6,13 @@ import signal
 import stat
 
 import pytest
-from reports import avro_file, exact_tallies, report_rows
-from streams import all_letters, tallies_in
 
 from hushgram import load_collections
-from pipelines import command
-from pipelines.page.library import Library
-from transforms.matching import match_files, open_file
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.view.result_index import ResultIndex
+from hushgram.transforms.filesystem import match_files, open_file
+from tests.helpers.reports import avro_file, exact_tallies, report_rows
+from tests.helpers.streams import all_letters, tallies_in
 
 YAML = """
 collections:
@@ -163,10 +163,10 @@ def test_show_and_rollup_pass_over_what_is_no_file(counted, results, tmp_path, c
 
 def test_view_tells_what_is_no_file_as_a_problem(counted, results):
     *_, reasons = counted
-    library = Library(str(results))
-    assert library.refresh()
-    assert len(library.catalogue.shelves["commute"].windows) == 3
-    problems = {os.path.basename(problem.file): problem.what for problem in library.catalogue.problems}
+    index = ResultIndex(str(results))
+    assert index.refresh()
+    assert len(index.catalogue.collections["commute"].windows) == 3
+    problems = {os.path.basename(problem.file): problem.what for problem in index.catalogue.problems}
     assert problems.keys() == reasons.keys()
     assert "a FIFO, allowed: regular files" in problems["fifo.avro"]
 

@@ -4,10 +4,11 @@ import argparse
 
 import pytest
 
-from pipelines import batch, command, streaming
-from pipelines.console import UsageError
-from pipelines.engines import for_stream
-from pipelines.options import parse
+from hushgram.pipelines import aggregate, stream
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.cli.console import UsageError
+from hushgram.pipelines.cli.options import parse
+from hushgram.pipelines.runners import for_stream
 
 YAML = "collections: {commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}}"
 FLINK = "--runner=FlinkRunner"
@@ -62,7 +63,7 @@ def test_a_misspelt_option_ends_the_command_with_a_line(name, more, message, giv
 )
 def test_what_the_runner_knows_is_passed_on_in_every_form(more, given):
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    streaming.add_arguments(parser)
+    stream.add_arguments(parser)
     assert parse(parser, [*given["stream"], *more], "PrismRunner")[1] == more
 
 
@@ -74,15 +75,15 @@ def test_flags_with_a_word_reach_beam_as_it_takes_them():
 
 def test_a_value_that_looks_like_a_name_is_a_value(given):
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    batch.add_arguments(parser)
+    aggregate.add_arguments(parser)
     arguments = [*given["aggregate"], "--job_name", "formt", "--labels=a=b"]
     assert parse(parser, arguments, "FnApiRunner")[1] == ["--job_name", "formt", "--labels=a=b"]
 
 
 def test_a_job_server_that_does_not_answer_knows_no_more(given, monkeypatch):
-    monkeypatch.setattr("pipelines.options.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("hushgram.pipelines.cli.options.ANSWER_SECONDS", 0.1)
     parser = argparse.ArgumentParser(prog="hushgram stream", allow_abbrev=False)
-    streaming.add_arguments(parser)
+    stream.add_arguments(parser)
     portable = ["--runner=PortableRunner", "--job_endpoint=127.0.0.1:9", "--of_another_engine=1"]
     with pytest.raises(UsageError, match="--of_another_engine: no option"):
         parse(parser, [*given["stream"], *portable], "PrismRunner")

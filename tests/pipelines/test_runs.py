@@ -10,17 +10,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from documents import examples
-from reports import HOUR, START, avro_file, batch_rows, exact_tallies, report_rows
-from streams import letters_in, tallies_in, unpacked
 
 from hushgram import load_collections
-from pipelines import batch, command
-from pipelines.page.library import Library
-from pipelines.results import read_results
-from schemas.definitions import REPORT_BATCH
-from schemas.records import Snapshot
-from transforms.run_store import committed_runs
+from hushgram.pipelines import aggregate
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.results import read_results
+from hushgram.pipelines.view.result_index import ResultIndex
+from hushgram.schemas.avro_schemas import REPORT_BATCH
+from hushgram.schemas.records import Snapshot
+from hushgram.transforms.run_store import committed_runs
+from tests.helpers.documents import examples
+from tests.helpers.reports import HOUR, START, avro_file, batch_rows, exact_tallies, report_rows
+from tests.helpers.streams import letters_in, tallies_in, unpacked
 
 pytestmark = pytest.mark.slow
 
@@ -195,9 +196,9 @@ def test_dead_letters_belong_to_their_run(folder, days, capsys):
     folder.write("day1.avro", first)
     assert folder.run("day1.avro") == 0
     assert letters_in(folder.results)[0] == Counter()
-    library = Library(str(folder.results))
-    library.refresh()
-    assert library.outline()["refused"] == []
+    index = ResultIndex(str(folder.results))
+    index.refresh()
+    assert index.outline()["refused"] == []
     assert tallies_in(folder.results) == folder.expected(first)
 
 
@@ -229,7 +230,7 @@ def test_two_runs_at_once_add_up(folder, days, monkeypatch):
     folder.write("a.avro", [*days[0], *shared])
     folder.write("b.avro", [*days[1], *shared])
     started = threading.Event()
-    plain = batch.build
+    plain = aggregate.build
 
     def build_and_let_the_other_pass(pipeline, job, attempt, **more):
         plain(pipeline, job, attempt, **more)
@@ -237,7 +238,7 @@ def test_two_runs_at_once_add_up(folder, days, monkeypatch):
             started.set()
             assert folder.run("b.avro", run="fast") == 0
 
-    monkeypatch.setattr(batch, "build", build_and_let_the_other_pass)
+    monkeypatch.setattr(aggregate, "build", build_and_let_the_other_pass)
     assert folder.run("a.avro", run="slow") == 0
     assert tallies_in(folder.results) == folder.expected(days[0] + days[1] + shared)
 

@@ -11,10 +11,10 @@ import time
 from contextlib import suppress
 
 import pytest
-from stopping import COMMAND, SIGNALS, Program
 
-from deploy.local.processes import eventually
-from pipelines import command, signals
+from devtools.processes import eventually
+from hushgram.pipelines.cli import command, signals
+from tests.helpers.stopping import COMMAND, SIGNALS, Program
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ collections:
 BUSY = """
 import subprocess, sys, tempfile, threading
 from pathlib import Path
-from pipelines import signals
+from hushgram.pipelines.cli import signals
 
 def start_children():
     while True:
@@ -50,14 +50,14 @@ def compute():
         sum(range(10**4))
 
 signals.handle()
-from transforms.sinks.files import write_atomically
+from hushgram.transforms.filesystem import write_atomically
 for work in (start_children, write_results, leave_temporary_files, complain):
     threading.Thread(target=work, daemon=True).start()
 compute()
 """
 WAITING = """
 import time
-from pipelines import signals
+from hushgram.pipelines.cli import signals
 signals.handle()
 print("ready", flush=True)
 time.sleep(600)
@@ -132,6 +132,7 @@ def files(tmp_path_factory):
     """Collections, reports and results for commands to work on."""
     folder = tmp_path_factory.mktemp("signals")
     (folder / "collections.yaml").write_text(YAML)
+    (folder / "values.csv").write_text("minutes\n" + "".join(f"{place / 7}\n" for place in range(700_000)))
     told = ["--collections", str(folder / "collections.yaml")]
     assert command.main(["simulate", *told, "--reports", "200000", "--output", str(folder / "reports")]) == 0
     read = ["--input", str(folder / "reports" / "*.avro"), "--output", str(folder / "results")]
@@ -147,13 +148,14 @@ def commands_of(files, output):
         "rollup": [*told, "--input", files / "results", "--output", output, "--window", "1d"],
         "plan": [*told, "--reports", "100000", "--runs", "900"],
         "simulate": [*told, "--reports", "9000000", "--output", output],
+        "try": [f"{files}/values.csv:minutes", "--output", output],
         "show": [files / "results", "--follow"],
         "view": [files / "results", "--serve", "--port", "0"],
     }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["aggregate", "rollup", "plan", "simulate", "show", "view"])
+@pytest.mark.parametrize("name", ["aggregate", "rollup", "plan", "simulate", "try", "show", "view"])
 def test_every_command_ends_with_one_line(name, files, tmp_path):
     """While it is loaded, and at a random moment after that; a short command may have ended by itself."""
     rng = random.Random(name)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hushgram import load_collections
-from pipelines import command
+from hushgram.pipelines.cli import command
 
 REPORTS = 5000
 LAW = "domain: {low: 0, high: 1}, buckets: 16, epsilon: 1"
@@ -36,7 +36,7 @@ def simulate(tmp_path):
 
 def test_commands_with_one_seed_share_neither_noise_nor_ids(simulate, tmp_path):
     c = load_collections(tmp_path / "collections.yaml")["first"]
-    law = c.randomizer.forward(np.eye(c.buckets)[c.buckets // 2])
+    law = c.mechanism.forward(np.eye(c.buckets)[c.buckets // 2])
     chance = float((law**2).sum())  # that the cells of two devices are equal
     records = [simulate("first"), simulate("second"), simulate("first", "--start", "2026-01-02T00:00Z")]
     (tmp_path / "values.csv").write_text("x\n0.501\n")
@@ -58,6 +58,7 @@ def test_an_equal_command_repeats_its_reports(simulate):
     assert sorted(record["cell"] for record in once) == sorted(b"".join(batch["cells"] for batch in packed))
 
 
+@pytest.mark.slow
 def test_values_drawn_with_the_same_seed_are_independent_of_the_noise(simulate, tmp_path):
     """The values are those that the command's own generator would draw first, were it the one that people take."""
     c = load_collections(tmp_path / "collections.yaml")["first"]

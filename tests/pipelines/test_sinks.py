@@ -7,9 +7,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines import batch, command, streaming
-from pipelines.engines import DATAFLOW
-from transforms.run_store import plan_attempt
+from hushgram.pipelines import aggregate, stream
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.runners import DATAFLOW
+from hushgram.transforms.run_store import plan_attempt
 
 YAML = "collections: {commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}}"
 TABLE = "bigquery:some-project.results.snapshots"
@@ -53,7 +54,7 @@ def arguments(tmp_path):
         (["prometheus:gs://bucket/results.prom"], ["allowed: prometheus:FILE.prom"]),
         (["prometheus:no/such/results.prom"], ["no directory", "no/such"]),
         (["kafka:out"], ["only with `hushgram stream --kafka`"]),
-        ([TABLE, TABLE], ["given twice", TABLE]),
+        ([TABLE, TABLE], ["named twice", TABLE]),
     ],
 )
 def test_a_wrong_sink_ends_at_once_with_a_line(arguments, capsys, tmp_path, name, given, words):
@@ -108,6 +109,7 @@ def translated(pipeline):
     return {transform.unique_name: transform for transform in proto.components.transforms.values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "step"), [("aggregate", "BigQueryBatchFileLoads"), ("stream", "_StreamToBigQuery/StreamInsertRows")]
 )
@@ -117,10 +119,10 @@ def test_bigquery_translates_for_dataflow(arguments, tmp_path, monkeypatch, name
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     given = [*arguments[name], "--sink", table]
     if name == "aggregate":
-        job, for_beam = batch.job_of(options_of(batch, given), ON_DATAFLOW), ON_DATAFLOW
-        build = partial(batch.build, attempt=plan_attempt("gs://bucket/results", job.run, [], []))
+        job, for_beam = aggregate.job_of(options_of(aggregate, given), ON_DATAFLOW), ON_DATAFLOW
+        build = partial(aggregate.build, attempt=plan_attempt("gs://bucket/results", job.run, [], []))
     else:
-        job, build = streaming.job_of(options_of(streaming, given), DATAFLOW), streaming.build
+        job, build = stream.job_of(options_of(stream, given), DATAFLOW), stream.build
         for_beam = [*ON_DATAFLOW, "--streaming"]
     pipeline = beam.Pipeline(options=PipelineOptions(for_beam))
     build(pipeline, job)

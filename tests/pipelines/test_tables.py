@@ -5,15 +5,18 @@ from dataclasses import replace
 import duckdb
 import pytest
 import sqlglot
-from documents import examples
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipelines import command
-from pipelines.results import read_records, read_results, result_files
-from schemas.definitions import SNAPSHOT
-from schemas.records import Pane, Snapshot
-from transforms.sinks.files import FORMATS, write_atomically
-from transforms.sinks.panes import pane_name
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.results import read_records, read_results, result_files
+from hushgram.schemas.avro_schemas import SNAPSHOT
+from hushgram.schemas.records import Pane, Snapshot
+from hushgram.transforms.filesystem import write_atomically
+from hushgram.transforms.sinks.files import FORMATS
+from hushgram.transforms.sinks.result_files import pane_name
+from tests.helpers.documents import examples
+
+pytestmark = pytest.mark.slow
 
 YAML = """
 collections:

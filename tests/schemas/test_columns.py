@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import definitions
-from schemas.columns import Labels, decode, encoded_lengths, from_records, revision_number
-from schemas.container import DamagedError, inflate, read_block, read_header, write_long
-from schemas.definitions import BY_FINGERPRINT, REPORT, REPORT_BATCH
-from schemas.encode import encode_reports, write_container
-from schemas.messages import LARGEST_MESSAGE, MARKER, decode_message, decode_reports, encode_message
+from hushgram.schemas import avro_schemas
+from hushgram.schemas.avro_schemas import BY_FINGERPRINT, REPORT, REPORT_BATCH
+from hushgram.schemas.columns import Labels, decode, encoded_lengths, from_records, revision_number
+from hushgram.schemas.container import DamagedError, inflate, read_block, read_header, write_long
+from hushgram.schemas.messages import LARGEST_MESSAGE, MARKER, decode_message, decode_reports, encode_message
+from hushgram.schemas.writer import encode_reports, write_container
 
 texts = st.text(max_size=12)
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -197,7 +197,7 @@ def test_fingerprints_are_golden():
         "a68efb50aa2ae94a": "hushgram.DeadLetter",
     }
     assert revision_number("bee7fcbcb7cce993") == 0xBEE7FCBCB7CCE993
-    assert definitions.REPORT_KINDS["hushgram.Report"] is REPORT
+    assert avro_schemas.REPORT_KINDS["hushgram.Report"] is REPORT
 
 
 @settings(max_examples=60, deadline=None)
@@ -221,7 +221,7 @@ def test_damaged_messages_cost_only_themselves():
     messages[7] = b""
     messages[11] = MARKER + b"unknownf" + messages[11][10:]
     messages[13] = messages[13] + b"\x00"
-    messages[17] = encode_message(definitions.DEAD_LETTER, {
+    messages[17] = encode_message(avro_schemas.DEAD_LETTER, {
         "reason": "too_old", "reports": 1, "detail": "", "source": "", "position": None, "received_at": 0,
         "payload": b"",
     })  # fmt: skip

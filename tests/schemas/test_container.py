@@ -13,7 +13,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.container import (
+from hushgram.schemas.avro_schemas import REPORT
+from hushgram.schemas.container import (
     LARGEST_BLOCK,
     DamagedError,
     inflate,
@@ -23,7 +24,6 @@ from schemas.container import (
     skip_to_sync,
     write_long,
 )
-from schemas.definitions import REPORT
 
 
 def compress(codec, plain):
@@ -76,6 +76,7 @@ def test_every_codec_gives_back_what_went_in(codec):
     assert inflate(compress(codec, b""), codec) == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "null"])
 def test_a_bomb_is_refused_before_it_goes_off(codec):
     with pytest.raises(DamagedError):

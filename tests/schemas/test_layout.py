@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reports import batch_rows, report_rows
 
 from hushgram import Collection
-from schemas import layout
-from schemas.columns import decode
-from schemas.container import SYNC_SIZE, DamagedError
-from schemas.definitions import REPORT, REPORT_BATCH
-from schemas.layout import can_be_followed
-from schemas.messages import decode_reports, encode_message
+from hushgram.schemas import layout
+from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
+from hushgram.schemas.columns import decode
+from hushgram.schemas.container import SYNC_SIZE, DamagedError
+from hushgram.schemas.layout import can_be_followed
+from hushgram.schemas.messages import decode_reports, encode_message
+from tests.helpers.reports import batch_rows, report_rows
 
 COLLECTION = Collection(name="c", low=0, high=1, buckets=4, epsilon=1, groups=("DE", "FR"))
 ROWS = report_rows(COLLECTION, 30, 1, ids=True) + report_rows(COLLECTION, 30, 2)
@@ -120,6 +120,7 @@ def damaged(part, rng):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_messages_and_blocks_print_nothing(kind, capfd):
     """A panic is written to the terminal by native code, whoever catches it: hundreds of lines where backtraces are on.

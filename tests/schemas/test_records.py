@@ -9,9 +9,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.results import read_records
-from schemas.definitions import DEAD_LETTER, HISTOGRAM, SNAPSHOT
-from schemas.records import PAYLOAD_LIMIT, REASONS, DeadLetter, Events, Histogram, Key, Pane, Quantile, Snapshot
+from hushgram.pipelines.results import read_records
+from hushgram.schemas.avro_schemas import DEAD_LETTER, HISTOGRAM, SNAPSHOT
+from hushgram.schemas.records import (
+    PAYLOAD_LIMIT,
+    REASONS,
+    DeadLetter,
+    Events,
+    Histogram,
+    Key,
+    Pane,
+    Quantile,
+    Snapshot,
+)
 
 KEY = Key("commute", "DE", 1_767_225_600_000, 1_767_229_200_000)
 TALLIES = {"bee7fcbcb7cce993": (6, np.array([1, 2, 3])), "00" * 8: (0, np.zeros(2, int))}

@@ -8,10 +8,10 @@ from datetime import datetime
 import numpy as np
 import pytest
 from apache_beam.io.gcp.internal.clients import bigquery as client
-from tables import MEAN, WAVE, snapshot
 
-from schemas.definitions import SNAPSHOT
-from transforms.sinks.bigquery import CLUSTERED_BY, BigQueryError, refused, row, table_schema
+from hushgram.schemas.avro_schemas import SNAPSHOT
+from hushgram.transforms.sinks.bigquery import CLUSTERED_BY, BigQueryError, refused, row, table_schema
+from tests.helpers.tables import MEAN, WAVE, snapshot
 
 NUMBERS = {"NaN", "Infinity", "-Infinity"}
 
@@ -37,46 +37,46 @@ def check(value, column, where=""):
         assert type(value) is {"STRING": str, "INTEGER": int, "BOOLEAN": bool}[column["type"]], name
 
 
-def check_row(made, columns, where=""):
-    assert list(made) == [column["name"] for column in columns]
+def check_row(values, columns, where=""):
+    assert list(values) == [column["name"] for column in columns]
     for column in columns:
-        check(made[column["name"]], column, where)
+        check(values[column["name"]], column, where)
 
 
 @pytest.mark.parametrize("reports", [0, 1, 1000])
 @pytest.mark.parametrize(("collection", "group"), [(WAVE, None), (WAVE, "DE"), (MEAN, None)])
 def test_every_row_fits_the_schema(collection, group, reports):
-    made = row(snapshot(collection, group, reports))
-    check_row(made, table_schema()["fields"])
-    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    values = row(snapshot(collection, group, reports))
+    check_row(values, table_schema()["fields"])
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
 
 
 def test_what_a_mechanism_cannot_know_is_null_or_an_empty_array():
-    made = row(snapshot(MEAN))
-    assert made["probabilities"] == made["quantiles"] == made["cdf_points"] == []
-    assert made["variance"] is None
-    assert made["group"] is None
+    values = row(snapshot(MEAN))
+    assert values["probabilities"] == values["quantiles"] == values["cdf_points"] == []
+    assert values["variance"] is None
+    assert values["group"] is None
     assert len(row(snapshot(WAVE))["quantiles"]) == 19
 
 
 def test_numbers_and_times_arrive_as_they_are():
-    told = snapshot(WAVE, "DE", generation=3)
-    made = row(told)
-    assert made["mean"] == told.mean
-    assert made["probabilities"] == told.probabilities.tolist()
-    assert made["quantiles"][9] == vars(told.quantiles[9])
-    assert (made["generation"], made["reports"], made["group"]) == (3, 1000, "DE")
-    assert made["window_start"] == "2026-01-01T00:00:00.000+00:00"
+    original = snapshot(WAVE, "DE", generation=3)
+    values = row(original)
+    assert values["mean"] == original.mean
+    assert values["probabilities"] == original.probabilities.tolist()
+    assert values["quantiles"][9] == vars(original.quantiles[9])
+    assert (values["generation"], values["reports"], values["group"]) == (3, 1000, "DE")
+    assert values["window_start"] == "2026-01-01T00:00:00.000+00:00"
     early = row(snapshot(WAVE, start=-62_135_596_800_000 + 7))
     assert early["window_start"] == "0001-01-01T00:00:00.007+00:00"
 
 
 def test_numbers_that_json_lacks_become_the_words_that_bigquery_reads():
-    told = replace(snapshot(WAVE), mean=math.nan, mean_low=-math.inf, probabilities=np.array([math.inf, 0.5]))
-    made = row(told)
-    assert (made["mean"], made["mean_low"], made["probabilities"]) == ("NaN", "-Infinity", ["Infinity", 0.5])
-    check_row(made, table_schema()["fields"])
-    json.dumps(made, allow_nan=False)
+    original = replace(snapshot(WAVE), mean=math.nan, mean_low=-math.inf, probabilities=np.array([math.inf, 0.5]))
+    values = row(original)
+    assert (values["mean"], values["mean_low"], values["probabilities"]) == ("NaN", "-Infinity", ["Infinity", 0.5])
+    check_row(values, table_schema()["fields"])
+    json.dumps(values, allow_nan=False)
 
 
 def test_every_column_comes_from_the_avro_schema():
@@ -94,6 +94,6 @@ def test_every_column_comes_from_the_avro_schema():
 
 def test_a_row_that_is_refused_for_good_raises():
     errors = [{"reason": "invalid", "message": "no such field: fit."}]
-    with pytest.raises(BigQueryError, match=r"p:d\.t refuses a snapshot of commute.*no such field") as told:
+    with pytest.raises(BigQueryError, match=r"p:d\.t refuses a snapshot of commute.*no such field") as error:
         refused(("p:d.t", row(snapshot(WAVE)), errors))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)

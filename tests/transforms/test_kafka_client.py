@@ -1,4 +1,4 @@
-"""Kafka's properties come from a file of a person's hand: whatever is wrong in it is told in one line."""
+"""Kafka's properties come from a file of a person's hand: whatever is wrong in it is reported in one line."""
 
 from types import SimpleNamespace
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transforms import kafka_client
-from transforms.kafka_client import SETTLED, KafkaError, consumer, producer, read_properties
+from hushgram.transforms import kafka_client
+from hushgram.transforms.kafka_client import SETTLED, KafkaError, consumer, producer, read_properties
 
 names = st.text("abcdefghijklmnopqrstuvwxyz.", min_size=1).filter(lambda name: name not in SETTLED)
 values = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n")).map(str.strip)
@@ -46,9 +46,9 @@ def test_a_secret_may_hold_anything_but_a_new_line(folder):
 
 @pytest.mark.parametrize("line", ["hunter2", "=hunter2", "  = hunter2", "\x00hunter2"])
 def test_a_line_that_is_no_property_is_told_by_its_number_and_not_by_its_text(folder, line):
-    with pytest.raises(KafkaError) as told:
+    with pytest.raises(KafkaError) as error:
         read_properties(written(folder, f"a=b\n# c\n\n{line}\nd=e"))
-    assert str(told.value) == f"{folder}/kafka.properties, line 4: allowed: name=value"
+    assert str(error.value) == f"{folder}/kafka.properties, line 4: allowed: name=value"
 
 
 @pytest.mark.parametrize("name", SETTLED)
@@ -59,23 +59,23 @@ def test_what_exact_counts_rest_on_is_settled(folder, name):
 
 @pytest.mark.parametrize("hostile", [b"\xff\xfe", b"a=\xc3("], ids=["bytes", "cut"])
 def test_a_file_that_is_no_text_is_told_in_one_line(folder, hostile):
-    with pytest.raises(KafkaError, match="cannot be read") as told:
+    with pytest.raises(KafkaError, match="cannot be read") as error:
         read_properties(written(folder, hostile))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 def test_a_file_that_is_not_there_or_a_folder_is_told_in_one_line(folder):
     for path in (folder, folder / "nobody"):
-        with pytest.raises(KafkaError, match="cannot be read") as told:
+        with pytest.raises(KafkaError, match="cannot be read") as error:
             read_properties(str(path))
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(error.value)
 
 
 GROUP = {"group.id": "g"}
 
 
 @pytest.mark.parametrize(
-    ("properties", "lines", "said"),
+    ("properties", "lines", "message"),
     [
         (GROUP, "no.such.property=1", "no.such.property"),
         (GROUP, "session.timeout.ms=soon", "session.timeout.ms"),
@@ -85,11 +85,11 @@ GROUP = {"group.id": "g"}
         ({}, "", "group.id"),
     ],
 )
-def test_mistakes_in_properties_are_told_in_one_line(folder, properties, lines, said):
-    with pytest.raises(KafkaError) as told:
+def test_mistakes_in_properties_are_reported_in_one_line(folder, properties, lines, message):
+    with pytest.raises(KafkaError) as error:
         consumer(properties, written(folder, lines))
-    assert said in str(told.value)
-    assert "\n" not in str(told.value)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_the_file_comes_before_the_arguments_and_what_is_settled_before_both(folder, monkeypatch):
@@ -146,14 +146,14 @@ def test_no_topic_and_no_answer_are_told_in_one_line(monkeypatch):
 
     unknown = SimpleNamespace(error=Told(Told.UNKNOWN_TOPIC_OR_PART), partitions={})
     answers = {"Unknown topic": lambda *_, **__: SimpleNamespace(topics={"t": unknown}), "no answer": refuse}
-    for said, answer in answers.items():
+    for message, answer in answers.items():
         client, closed = broker(list_topics=answer)
         monkeypatch.setattr(kafka_client, "consumer", lambda *_, client=client, **__: client)
-        with pytest.raises(KafkaError) as told:
+        with pytest.raises(KafkaError) as error:
             kafka_client.first_offsets("t", {"bootstrap.servers": "there:1"}, None, latest=False)
-        assert said in str(told.value)
-        assert "there:1" in str(told.value)
-        assert "\n" not in str(told.value)
+        assert message in str(error.value)
+        assert "there:1" in str(error.value)
+        assert "\n" not in str(error.value)
         assert closed == [True]
 
 

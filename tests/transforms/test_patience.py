@@ -6,9 +6,9 @@ import threading
 import psycopg
 import pytest
 
-from transforms.sinks import patience
-from transforms.sinks.patience import OutOfPatienceError, patiently
-from transforms.sinks.postgresql import is_transient
+from hushgram.transforms.sinks import patience
+from hushgram.transforms.sinks.patience import OutOfPatienceError, patiently
+from hushgram.transforms.sinks.postgresql import is_transient
 
 
 class Clock:
@@ -36,7 +36,7 @@ AWAY = psycopg.OperationalError("away\nfor a while")
 
 
 def failing(times, error=AWAY):
-    """An attempt that fails so many times."""
+    """An attempt that fails a number of times."""
     left = [error] * times
 
     def attempt():
@@ -47,26 +47,26 @@ def failing(times, error=AWAY):
     return attempt
 
 
-def said(caplog):
+def logged_lines(caplog):
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_attempts_go_on_until_the_server_is_back_and_pauses_grow_to_a_bound(clock, caplog):
     assert patiently("db", failing(12), is_transient, 600) == "done"
     assert clock.pauses == [0.25, 0.5, 1, 2, 4, 8, 10, 10, 10, 10, 10, 10]
-    assert said(caplog) == ["--sink db: waiting, for at most 10m: away", "--sink db: back after 76 seconds"]
+    assert logged_lines(caplog) == ["--sink db: waiting, for at most 10m: away", "--sink db: back after 76 seconds"]
 
 
 def test_a_connection_that_is_made_anew_at_once_needs_no_line(clock, caplog):
     assert patiently("db", failing(1), is_transient, 600) == "done"
-    assert said(caplog) == []
+    assert logged_lines(caplog) == []
 
 
 def test_patience_has_an_end_to_the_second(clock, caplog):
     with pytest.raises(OutOfPatienceError, match=r"not there after 1m \(--sink-patience\): away$"):
         patiently("db", failing(1000), is_transient, 60)
     assert clock.now == 60
-    assert said(caplog) == ["--sink db: waiting, for at most 1m: away"]
+    assert logged_lines(caplog) == ["--sink db: waiting, for at most 1m: away"]
     patience.OUTAGES.end("db")
 
 
@@ -90,7 +90,7 @@ def test_many_writers_that_wait_at_once_say_it_once(caplog):
         thread.start()
     for thread in threads:
         thread.join()
-    assert said(caplog) == ["--sink db: waiting, for at most 1m: away", "--sink db: back after 0 seconds"]
+    assert logged_lines(caplog) == ["--sink db: waiting, for at most 1m: away", "--sink db: back after 0 seconds"]
 
 
 WAITED_FOR = [
@@ -124,12 +124,12 @@ FINAL = [
 
 @pytest.mark.parametrize("name", WAITED_FOR)
 def test_what_passes_by_itself_is_waited_for(name):
-    assert is_transient(getattr(psycopg.errors, name)("said"))
+    assert is_transient(getattr(psycopg.errors, name)("message"))
 
 
 @pytest.mark.parametrize("name", FINAL)
 def test_what_only_a_person_can_mend_is_final(name, clock):
-    error = getattr(psycopg.errors, name)("said")
+    error = getattr(psycopg.errors, name)("message")
     with pytest.raises(type(error)):
         patiently("db", failing(5, error), is_transient, 600)
     assert clock.pauses == []
@@ -139,4 +139,4 @@ def test_a_connection_that_cannot_be_made_is_waited_for_and_a_mistake_of_ours_is
     assert is_transient(psycopg.OperationalError("refused"))
     assert is_transient(psycopg.InterfaceError("the connection is closed"))
     assert not is_transient(psycopg.ProgrammingError("no such placeholder"))
-    assert not is_transient(ValueError("said"))
+    assert not is_transient(ValueError("message"))

@@ -14,13 +14,13 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
-from reports import HOUR, START
-from tables import HOSTILE, MEAN, WAVE, snapshot
 
-from schemas.records import REASONS, DeadLetter, Key
-from transforms.aggregate import typed
-from transforms.sinks.board import Board, BoardCoder
-from transforms.sinks.prometheus import ExposeToPrometheus, exposition
+from hushgram.schemas.records import REASONS, DeadLetter, Key, Snapshot
+from hushgram.transforms.aggregate import typed
+from hushgram.transforms.sinks.latest import Board, BoardCoder
+from hushgram.transforms.sinks.prometheus import ExposeToPrometheus, exposition
+from tests.helpers.reports import HOUR, START
+from tests.helpers.tables import HOSTILE, MEAN, WAVE, snapshot
 
 LABELS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.sampled_from(HOSTILE)
 
@@ -76,10 +76,10 @@ def expected(newest, refused, unreadable, ending=""):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(LABELS, st.none() | LABELS), unique=True, max_size=6), st.sampled_from([WAVE, MEAN]))
 def test_whatever_a_label_holds_prometheus_reads_the_numbers(keys, collection):
-    told = snapshot(collection, reports=1234)
-    told = [replace(told, key=Key(*key, START, START + HOUR)) for key in keys]
-    samples, _ = read(exposition(Board.merge(map(Board.of_snapshot, told)), streaming=False))
-    assert samples == expected(told, {}, 0)
+    panes = snapshot(collection, reports=1234)
+    panes = [replace(panes, key=Key(*key, START, START + HOUR)) for key in keys]
+    samples, _ = read(exposition(Board.merge(map(Board.of_snapshot, panes)), streaming=False))
+    assert samples == expected(panes, {}, 0)
 
 
 def test_numbers_that_are_none_are_written_as_prometheus_writes_them():
@@ -124,12 +124,12 @@ def test_every_way_of_merging_agrees(parts, random, cut):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(snapshots, max_size=12))
-def test_a_board_shows_the_best_pane_of_the_newest_window(told):
-    shown = Board.merge(map(Board.of_snapshot, told)).entries
-    assert set(shown) == {(s.key.collection, s.key.group) for s in told}
+def test_a_board_shows_the_best_pane_of_the_newest_window(panes):
+    shown = Board.merge(map(Board.of_snapshot, panes)).entries
+    assert set(shown) == {(s.key.collection, s.key.group) for s in panes}
     for (collection, group), entry in shown.items():
-        mine = [s for s in told if (s.key.collection, s.key.group) == (collection, group)]
-        newest = [s for s in mine if s.key.window_end == max(s.key.window_end for s in mine)]
+        same_group = [s for s in panes if (s.key.collection, s.key.group) == (collection, group)]
+        newest = [s for s in same_group if s.key.window_end == max(s.key.window_end for s in same_group)]
         assert entry.window_end == newest[0].key.window_end
         assert (entry.generation, entry.reports, entry.pane_index) == max(s.rank for s in newest)
 
@@ -144,23 +144,25 @@ def only_file(directory):
 
 @pytest.mark.parametrize("some", [True, False])
 def test_a_batch_writes_the_file_once_even_if_there_is_nothing(tmp_path, some):
-    told = [snapshot(group=group, start=START + hour * HOUR) for group in [None, *HOSTILE] for hour in range(2)]
-    told, refused = (told, [letter(reports=2), letter(reports=3), letter("duplicate", 5)]) if some else ([], [])
+    panes = [snapshot(group=group, start=START + hour * HOUR) for group in [None, *HOSTILE] for hour in range(2)]
+    panes, refused = (panes, [letter(reports=2), letter(reports=3), letter("duplicate", 5)]) if some else ([], [])
     with Pipeline() as pipeline:
-        answers = pipeline | "Answers" >> beam.Create([(one, None) for one in told])
+        snapshots = pipeline | "Snapshots" >> beam.Create(panes)
         all_letters = pipeline | "Letters" >> beam.Create(refused)
-        (answers, all_letters) | ExposeToPrometheus("p", str(tmp_path / "h.prom"), streaming=False)
-    newest = [one for one in told if one.key.window_start == START + HOUR]
+        (snapshots, all_letters) | ExposeToPrometheus(str(tmp_path / "h.prom"))
+    newest = [one for one in panes if one.key.window_start == START + HOUR]
     counts = {"too_old": 5, "duplicate": 5} if some else {}
     assert read(only_file(tmp_path))[0] == expected(newest, counts, 0)
     counters = pipeline.result.metrics().query()["counters"]
-    assert sum(c.committed for c in counters if c.key.metric.name == "p") == len(told)
+    assert sum(c.committed for c in counters if c.key.metric.name == "snapshots") == len(panes)
 
 
 def run_stream(tmp_path, monkeypatch, *steps):
-    """Lists of answers, and letters, as they come; the files that were written, in their order."""
+    """Lists of snapshots, and letters, as they come; the files that were written, in their order."""
     files = []
-    monkeypatch.setattr("transforms.sinks.prometheus.write_atomically", lambda path, data: files.append(data.decode()))
+    monkeypatch.setattr(
+        "hushgram.transforms.sinks.prometheus.write_atomically", lambda path, data: files.append(data.decode())
+    )
     stream = Stream().advance_watermark_to(at(START))
     for step in steps:
         moves = isinstance(step, int)
@@ -168,9 +170,9 @@ def run_stream(tmp_path, monkeypatch, *steps):
     options = PipelineOptions(["--streaming"])
     with Pipeline(runner="BundleBasedDirectRunner", options=options) as pipeline:
         elements = pipeline | stream.advance_watermark_to_infinity()
-        answers = elements | "Answers" >> beam.Filter(lambda element: isinstance(element, tuple))
-        told = typed(elements | "Letters" >> beam.Filter(lambda e: isinstance(e, DeadLetter)), DeadLetter)
-        (answers, told) | ExposeToPrometheus("p", str(tmp_path / "h.prom"), streaming=True)
+        snapshots = elements | "Snapshots" >> beam.Filter(lambda element: isinstance(element, Snapshot))
+        dead_letters = typed(elements | "Letters" >> beam.Filter(lambda e: isinstance(e, DeadLetter)), DeadLetter)
+        (snapshots, dead_letters) | ExposeToPrometheus(str(tmp_path / "h.prom"))
     return [read(text)[0] for text in files]
 
 
@@ -185,8 +187,8 @@ def test_a_stream_writes_at_every_change_and_never_forgets(tmp_path, monkeypatch
     refusals += [letter("undecodable", None, START + 61_000), letter(reports=1, received=START + 61_000)]
     stamped = [TimestampedValue(one, at(one.received_at)) for one in refusals]
     found = run_stream(
-        tmp_path, monkeypatch, [(first, None)], [(poorer, None), (other, None)], stamped[:2], stamped[2:],
-        60_000, [(better, None)], 120_000, [(later, None)], [(better, None)],
+        tmp_path, monkeypatch, [first], [poorer, other], stamped[:2], stamped[2:],
+        60_000, [better], 120_000, [later], [better],
     )  # fmt: skip
     assert found == [
         expected(newest, Counter(too_old=refused), unreadable, "_total")
@@ -203,6 +205,6 @@ def test_a_stream_writes_at_every_change_and_never_forgets(tmp_path, monkeypatch
 
 
 def test_the_panes_of_one_bundle_are_one_change(tmp_path, monkeypatch):
-    bundle = [(snapshot(group=group), None) for group in [None, *HOSTILE]]
+    bundle = [snapshot(group=group) for group in [None, *HOSTILE]]
     [samples] = run_stream(tmp_path, monkeypatch, bundle)
-    assert samples == expected([one for one, _ in bundle], {}, 0, "_total")
+    assert samples == expected(bundle, {}, 0, "_total")

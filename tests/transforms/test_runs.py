@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.records import Key
-from transforms.run_store import commit, committed_runs, outcome, plan_attempt
-from transforms.runs import (
+from hushgram.schemas.records import Key
+from hushgram.transforms.run_store import commit, committed_runs, outcome, plan_attempt
+from hushgram.transforms.runs import (
     Attempt,
     CountedFile,
     CountedIds,

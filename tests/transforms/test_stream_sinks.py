@@ -16,18 +16,19 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reports import HOUR, START
 
 from hushgram import Collection
-from schemas.messages import decode_message
-from schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
-from transforms.estimate import histogram, snapshots
-from transforms.kafka_client import KafkaError
-from transforms.sinks import kafka
-from transforms.sinks.kafka import WriteToTopic, message_key
-from transforms.sinks.panes import WriteLetters, WritePanes, pane_name
-from transforms.sinks.patience import OUTAGES
-from transforms.tallies import Tallies
+from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
+from hushgram.schemas.messages import decode_message
+from hushgram.schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
+from hushgram.transforms.estimation import histogram, snapshots
+from hushgram.transforms.kafka_client import KafkaError
+from hushgram.transforms.sinks import kafka
+from hushgram.transforms.sinks.kafka import WriteToTopic, message_key
+from hushgram.transforms.sinks.patience import OUTAGES
+from hushgram.transforms.sinks.result_files import WriteDeadLetters, WritePane, pane_name
+from hushgram.transforms.tallies import Tallies
+from tests.helpers.reports import HOUR, START
 
 COLLECTION = Collection(name="c", low=0, high=1, buckets=4, epsilon=1)
 HOSTILE = [
@@ -49,7 +50,7 @@ MINUTE = 60_000
 
 
 def answer(group=None, reports=6, index=0, timing="early", generation=0, start=START, collection=COLLECTION):
-    counts = np.zeros(collection.randomizer.tally_length, dtype=np.int64)
+    counts = np.zeros(collection.mechanism.tally_length, dtype=np.int64)
     counts[0] = reports
     key, pane = Key(collection.name, group, start, start + HOUR), Pane(generation, index, timing)
     tallies = Tallies({collection.revision: (reports, counts)})
@@ -75,7 +76,7 @@ def test_no_group_shares_a_name_or_leaves_its_folder(groups):
 
 
 def test_panes_of_one_window_never_take_each_others_place():
-    told = [
+    panes = [
         Histogram(
             Key("c", group, START + start, START + start + HOUR),
             Pane(generation, index, timing),
@@ -86,7 +87,7 @@ def test_panes_of_one_window_never_take_each_others_place():
         for group in (None, "all")
         for start in (0, 1, HOUR)
     ]
-    assert len({pane_name(one) for one in told}) == len(told)
+    assert len({pane_name(one) for one in panes}) == len(panes)
 
 
 def files_in(directory):
@@ -95,6 +96,13 @@ def files_in(directory):
         if path.is_file():
             found[str(path.relative_to(directory))] = path.read_bytes()
     return found
+
+
+def write_panes(directory, kind, snapshot, kept):
+    return [
+        WritePane(str(directory / "snapshots"), SNAPSHOT, kind)(snapshot),
+        WritePane(str(directory / "histograms"), HISTOGRAM, kind)(kept),
+    ]
 
 
 def records(data):
@@ -106,11 +114,11 @@ def test_every_pane_is_two_files_and_a_rerun_writes_the_same_names(tmp_path, kin
     answers = [
         answer(group, reports, index) for index, (group, reports) in enumerate([(None, 5), ("..", 3), ("a/b", 2)])
     ]
-    fn, names = WritePanes(str(tmp_path), kind), []
+    names = []
     for _ in range(2):
-        out = [pair for one in answers for pair in fn.process(one)]
-        assert [pair[0] for pair in out] == [pair[0] for pair in answers]
+        paths = [path for pair in answers for path in write_panes(tmp_path, kind, *pair)]
         names.append(list(files_in(tmp_path)))
+        assert sorted(paths) == [str(tmp_path / name) for name in names[-1]]
     assert names[0] == names[1]
     assert len(names[0]) == 6
     assert {os.path.dirname(name) for name in names[0]} == {"snapshots/c", "histograms/c"}
@@ -119,7 +127,7 @@ def test_every_pane_is_two_files_and_a_rerun_writes_the_same_names(tmp_path, kin
 
 def test_what_was_written_is_what_was_counted(tmp_path):
     snapshot, kept = answer("DE", 7, 2, "on_time")
-    list(WritePanes(str(tmp_path), "avro").process((snapshot, kept)))
+    write_panes(tmp_path, "avro", snapshot, kept)
     files = files_in(tmp_path)
     [read] = [Histogram.from_avro(one) for one in records(files[f"histograms/{pane_name(kept)}.avro"])]
     assert (read.key, read.pane, read.reports, read.rank) == (kept.key, kept.pane, 7, kept.rank)
@@ -155,7 +163,7 @@ def write_letters(directory, letters, late=()):
         letters = (
             pipeline | stream.advance_watermark_to_infinity() | beam.Map(lambda one: one).with_output_types(DeadLetter)
         )
-        letters | WriteLetters(str(directory), "jsonl")
+        letters | WriteDeadLetters(str(directory), "jsonl")
     return files_in(directory)
 
 
@@ -180,7 +188,7 @@ def test_a_letter_that_comes_late_is_a_file_of_its_own(tmp_path):
 
 
 class Producer:
-    """A broker that takes what it is told to take."""
+    """A broker that takes all but chosen messages."""
 
     def __init__(self, refuse=(), keeps=0, most=10**6):
         self.refuse, self.keeps, self.most, self.sent, self.waiting = refuse, keeps, most, [], []
@@ -204,7 +212,7 @@ class Producer:
 
 def writer(monkeypatch, client):
     monkeypatch.setattr(kafka, "producer", lambda properties, file, **more: client)
-    fn = WriteToTopic("kafka:out", "out", {"bootstrap.servers": "there"}, None, 60)
+    fn = WriteToTopic("out", {"bootstrap.servers": "there"}, None, 60)
     fn.setup()
     return fn
 
@@ -212,7 +220,7 @@ def writer(monkeypatch, client):
 def send(fn, *answers):
     fn.start_bundle()
     for one in answers:
-        fn.process(one)
+        fn.process(one[0])
     fn.finish_bundle()
 
 
@@ -231,9 +239,9 @@ def test_panes_of_a_window_have_one_key_and_others_have_others(monkeypatch):
 
 @pytest.mark.parametrize("client", [Producer(refuse=[1]), Producer(keeps=2)])
 def test_a_bundle_fails_if_the_broker_has_not_taken_all(monkeypatch, client):
-    with pytest.raises(KafkaError, match=r"^--sink kafka:out: [12] snapshots not taken \(--sink-patience\): ") as told:
+    with pytest.raises(KafkaError, match=r"^--sink kafka:out: [12] snapshots not taken \(--sink-patience\): ") as error:
         send(writer(monkeypatch, client), answer(), answer(index=1))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     OUTAGES.end("kafka:out")
 
 

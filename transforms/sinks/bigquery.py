@@ -18,11 +18,19 @@ from apache_beam.io.gcp.bigquery_tools import RetryStrategy
 from apache_beam.metrics.metric import Metrics
 from apache_beam.pvalue import PCollection
 
-from schemas.definitions import SNAPSHOT
-from schemas.records import Snapshot
+from hushgram.schemas.avro_schemas import SNAPSHOT
+from hushgram.schemas.field_types import TIMESTAMP, Field, fields_of
+from hushgram.schemas.records import Snapshot
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TYPES = {"string": "STRING", "int": "INTEGER", "long": "INTEGER", "double": "FLOAT", "boolean": "BOOLEAN"}
+TYPES = {
+    "string": "STRING",
+    "int": "INTEGER",
+    "long": "INTEGER",
+    "double": "FLOAT",
+    "boolean": "BOOLEAN",
+    TIMESTAMP: "TIMESTAMP",
+}
 CLUSTERED_BY = ["collection", "window_start"]
 
 
@@ -31,22 +39,17 @@ class BigQueryError(Exception):
 
 
 def table_schema() -> dict[str, Any]:
-    """The columns of a snapshot, as BigQuery wants to be told."""
-    return {"fields": [_column(field) for field in SNAPSHOT.parsed["fields"]]}
+    """The columns of a snapshot, as BigQuery describes tables."""
+    return {"fields": [_column(field) for field in fields_of(SNAPSHOT)]}
 
 
-def _column(field: dict[str, Any]) -> dict[str, Any]:
-    avro = field["type"]
-    mode = "NULLABLE" if isinstance(avro, list) else "REQUIRED"
-    avro = avro[1] if isinstance(avro, list) else avro
-    if isinstance(avro, dict) and avro["type"] == "array":
-        avro, mode = avro["items"], "REPEATED"
-    column = {"name": field["name"], "mode": mode, "description": field.get("doc", "")}
-    if isinstance(avro, str):
-        return {**column, "type": TYPES[avro]}
-    if avro.get("logicalType") == "timestamp-millis":
-        return {**column, "type": "TIMESTAMP"}
-    return {**column, "type": "RECORD", "fields": [_column(part) for part in avro["fields"]]}
+def _column(field: Field) -> dict[str, Any]:
+    kind = field.type if field.type.items is None else field.type.items
+    mode = "REPEATED" if field.type.items is not None else "NULLABLE" if kind.nullable else "REQUIRED"
+    column = {"name": field.name, "mode": mode, "description": field.doc}
+    if kind.fields:
+        return {**column, "type": "RECORD", "fields": [_column(part) for part in kind.fields]}
+    return {**column, "type": TYPES[kind.kind]}
 
 
 def row(snapshot: Snapshot) -> dict[str, Any]:
@@ -55,14 +58,14 @@ def row(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _json(record: dict[str, Any], columns: list[dict[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for column in columns:
         value = record[column["name"]]
         if column["mode"] == "REPEATED":  # BigQuery has no array that is null
-            made[column["name"]] = [_value(part, column) for part in value or ()]
+            values[column["name"]] = [_value(part, column) for part in value or ()]
         else:
-            made[column["name"]] = None if value is None else _value(value, column)
-    return made
+            values[column["name"]] = None if value is None else _value(value, column)
+    return values
 
 
 def _value(value: Any, column: dict[str, Any]) -> Any:
@@ -76,34 +79,39 @@ def _value(value: Any, column: dict[str, Any]) -> Any:
 
 
 @dataclass
-class InsertIntoBigQuery(beam.PTransform[Any, Any]):
-    """Answers and letters in; each snapshot becomes a row of `table` (PROJECT:DATASET.TABLE), made if need be."""
+class InsertIntoBigQuery(beam.PTransform[PCollection[Snapshot], Any]):
+    """Each snapshot becomes a row of `table` (PROJECT:DATASET.TABLE), which is created if it is missing.
 
-    name: str
+    >>> insert = InsertIntoBigQuery("a-project:results.snapshots")
+    >>> snapshots | insert  # doctest: +SKIP
+    """
+
     table: str
-    streaming: bool
 
-    def expand(self, results: tuple[PCollection[Any], PCollection[Any]]) -> None:
-        rows = results[0] | "Rows" >> beam.Map(self.row)
+    def expand(self, snapshots: PCollection[Snapshot]) -> Any:
+        streaming = not snapshots.is_bounded
+        rows = snapshots | "Rows" >> beam.Map(_counted_row)
         method = WriteToBigQuery.Method
         written = rows | "Insert" >> WriteToBigQuery(
             self.table,
             schema=table_schema(),
-            method=method.STREAMING_INSERTS if self.streaming else method.FILE_LOADS,
+            method=method.STREAMING_INSERTS if streaming else method.FILE_LOADS,
             insert_retry_strategy=RetryStrategy.RETRY_ON_TRANSIENT_ERROR,
             additional_bq_parameters={"clustering": {"fields": CLUSTERED_BY}},
         )
-        if self.streaming:  # a load job that fails raises by itself
+        if streaming:  # a load job that fails raises by itself
             written.failed_rows_with_errors | "Refused" >> beam.Map(refused)
+        return written
 
-    def row(self, answer: tuple[Snapshot, Any]) -> dict[str, Any]:
-        Metrics.counter("sinks", self.name).inc()
-        return row(answer[0])
+
+def _counted_row(snapshot: Snapshot) -> dict[str, Any]:
+    Metrics.counter("sinks", "snapshots").inc()
+    return row(snapshot)
 
 
 def refused(failed: tuple[str, dict[str, Any], Any]) -> None:
-    """All rows are made alike, so one that is refused for good tells of the table: a column that is missing or of
-    another type. Raised, so that the engine inserts it again, until somebody has mended the table; nothing is lost."""
-    table, made, errors = failed
-    what = f"{made['collection']}, window from {made['window_start']}"
+    """All rows have the same form, so a row that is refused for good means that the table has a missing column or one
+    of another type. The error is raised so that the engine inserts the row again until the table is repaired."""
+    table, values, errors = failed
+    what = f"{values['collection']}, window from {values['window_start']}"
     raise BigQueryError(f"BigQuery's table {table} refuses a snapshot of {what}: {errors}")

@@ -27,10 +27,10 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints import Tuple
 
-from schemas.definitions import Definition
-from schemas.records import DeadLetter, Histogram, Key, Snapshot
-from transforms.atomic import atomically
-from transforms.matching import match_files
+from hushgram.schemas.avro_schemas import Definition
+from hushgram.schemas.field_types import TIMESTAMP, Field, FieldType, fields_of
+from hushgram.schemas.records import DeadLetter, Histogram, Key, Snapshot
+from hushgram.transforms.filesystem import match_files, write_atomically
 
 Record = Snapshot | Histogram | DeadLetter
 
@@ -62,11 +62,11 @@ def window_name(key: Key) -> str:
     >>> window_name(Key("commute", None, 1_767_225_600_000, 1_767_229_200_000))
     'commute/20260101T000000-20260101T010000'
     """
-    times = "-".join(moment(edge) for edge in (key.window_start, key.window_end))
+    times = "-".join(format_time(edge) for edge in (key.window_start, key.window_end))
     return posixpath.join(safe_name(key.collection), times)
 
 
-def moment(milliseconds: int) -> str:
+def format_time(milliseconds: int) -> str:
     """A time for a file name; what lies outside the calendar stays a number."""
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
@@ -100,6 +100,11 @@ FORMATS: dict[str, Callable[[Definition, Sequence[Record]], bytes]] = {
 }
 
 
+def check_format(name: str) -> None:
+    if name not in FORMATS:
+        raise ValueError(f"format: got {name!r}, allowed: {', '.join(FORMATS)}")
+
+
 def _readable(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
@@ -110,39 +115,30 @@ def _readable(value: Any) -> Any:
 
 def arrow_schema(definition: Definition) -> pa.Schema:
     """The schema of Parquet files, from the Avro one."""
-    return pa.schema([_arrow_field(field) for field in definition.parsed["fields"]])
+    return pa.schema([_arrow_field(field) for field in fields_of(definition)])
 
 
-def _arrow_field(field: dict[str, Any]) -> pa.Field:
-    avro = field["type"]
-    nullable = isinstance(avro, list)
-    return pa.field(field["name"], _arrow_type(avro[1] if nullable else avro), nullable=nullable)
+ARROW_TYPES = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "bytes": pa.binary(),
+    TIMESTAMP: pa.timestamp("ms", tz="UTC"),
+}
 
 
-def _arrow_type(avro: Any) -> pa.DataType:
-    simple = {
-        "string": pa.string(),
-        "long": pa.int64(),
-        "int": pa.int32(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "bytes": pa.binary(),
-    }
-    if isinstance(avro, str):
-        return simple[avro]
-    if avro.get("logicalType") == "timestamp-millis":
-        return pa.timestamp("ms", tz="UTC")
-    if avro["type"] == "array":
-        return pa.list_(_arrow_type(avro["items"]))
-    if avro["type"] == "record":
-        return pa.struct([_arrow_field(field) for field in avro["fields"]])
-    return pa.binary(avro["size"]) if avro["type"] == "fixed" else simple[avro["type"]]
+def _arrow_field(field: Field) -> pa.Field:
+    return pa.field(field.name, _arrow_type(field.type), nullable=field.type.nullable)
 
 
-def write_atomically(path: str, data: bytes) -> None:
-    """A file that appears whole or not at all, in place of one that may be there."""
-    with atomically(path) as file:
-        file.write(data)
+def _arrow_type(kind: FieldType) -> pa.DataType:
+    if kind.items is not None:
+        return pa.list_(_arrow_type(kind.items))
+    if kind.fields:
+        return pa.struct([_arrow_field(field) for field in kind.fields])
+    return ARROW_TYPES[kind.kind] if kind.size is None else pa.binary(kind.size)
 
 
 RANK = re.compile(r"-g([0-9]+)-n([0-9]+)\.[a-z]+$")
@@ -179,34 +175,35 @@ def _rank_of(path: str) -> tuple[int, int] | None:
 
 
 @dataclass
-class WriteRecords(beam.PTransform[Any, Any]):
+class WriteRecords(beam.PTransform[PCollection[Any], PCollection[str]]):
     """Records of one kind to a directory, in one format; the paths written come out."""
 
     directory: str
     definition: Definition
     format: str
 
-    def expand(self, records: PCollection[Any]) -> PCollection[Any]:
+    def expand(self, records: PCollection[Any]) -> PCollection[str]:
         return (
             records
             | "By file" >> beam.Map(_with_name).with_output_types(Tuple[str, records.element_type])
             | "Together" >> beam.GroupByKey()
-            | "Write" >> beam.MapTuple(self.write)
+            | "Write" >> beam.FlatMapTuple(self.write).with_output_types(str)
         )
 
-    def write(self, name: str, records: Iterable[Any]) -> str | None:
+    def write(self, name: str, records: Iterable[Any]) -> list[str]:
         path = FileSystems.join(self.directory, *f"{name}.{self.format}".split("/"))
         ordered = sorted(records, key=_order)
         write_atomically(path, FORMATS[self.format](self.definition, ordered))
-        return path
+        return [path]
 
 
 @dataclass
 class WriteWindows(WriteRecords):
     """The same for results of windows, each in place of poorer ones only."""
 
-    def write(self, name: str, records: Iterable[Any]) -> str | None:
-        return write_window(self.directory, self.definition, self.format, list(records))
+    def write(self, name: str, records: Iterable[Any]) -> list[str]:
+        path = write_window(self.directory, self.definition, self.format, list(records))
+        return [] if path is None else [path]
 
 
 def _with_name(record: Record) -> tuple[str, Record]:

@@ -11,16 +11,16 @@ import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
 from apache_beam.pvalue import PCollection
 
-from schemas.definitions import SNAPSHOT
-from schemas.messages import encode_message
-from schemas.records import Histogram, Key, Snapshot
-from transforms.kafka_client import KafkaError, producer
-from transforms.sinks.patience import DEFAULT_SECONDS, OUTAGES, duration
+from hushgram.schemas.avro_schemas import SNAPSHOT
+from hushgram.schemas.messages import encode_message
+from hushgram.schemas.records import Key, Snapshot
+from hushgram.transforms.kafka_client import KafkaError, producer
+from hushgram.transforms.sinks.patience import DEFAULT_SECONDS, OUTAGES, duration
 
 QUIET_SECONDS = 5.0
-"""What takes the brokers longer is told."""
+"""A longer wait for the brokers is logged."""
 MARGIN_SECONDS = 5.0
-"""The client gives a message up by itself, and says so a moment later."""
+"""The client gives up a message by itself, and reports it a moment later."""
 
 
 def message_key(key: Key) -> bytes:
@@ -33,18 +33,24 @@ def message_key(key: Key) -> bytes:
 
 
 @dataclass
-class PublishToKafka(beam.PTransform[Any, Any]):
-    """Answers and letters in; each snapshot becomes a message of `topic`."""
+class PublishToKafka(beam.PTransform[PCollection[Snapshot], PCollection[None]]):
+    """Each snapshot becomes a message of a topic, keyed by collection, group and window.
 
-    name: str
+    `properties` are those of librdkafka, such as bootstrap.servers; `properties_file` is read where clients run, so
+    that secrets are in no job graph. Brokers that are away are waited for.
+
+    >>> publish = PublishToKafka("snapshots", {"bootstrap.servers": "localhost:9092"})
+    >>> snapshots | publish  # doctest: +SKIP
+    """
+
     topic: str
     properties: Mapping[str, str]
-    properties_file: str | None
+    properties_file: str | None = None
     patience_seconds: float = DEFAULT_SECONDS
 
-    def expand(self, results: tuple[PCollection[Any], PCollection[Any]]) -> None:
-        write = WriteToTopic(self.name, self.topic, self.properties, self.properties_file, self.patience_seconds)
-        results[0] | "Publish" >> beam.ParDo(write)
+    def expand(self, snapshots: PCollection[Snapshot]) -> PCollection[None]:
+        write = WriteToTopic(self.topic, self.properties, self.properties_file, self.patience_seconds)
+        return snapshots | "Publish" >> beam.ParDo(write).with_output_types(None)
 
 
 class WriteToTopic(beam.DoFn):
@@ -55,13 +61,12 @@ class WriteToTopic(beam.DoFn):
 
     def __init__(
         self,
-        name: str,
         topic: str,
         properties: Mapping[str, str],
         properties_file: str | None,
         patience_seconds: float = DEFAULT_SECONDS,
     ) -> None:
-        self.name, self.topic, self.patience_seconds = name, topic, patience_seconds
+        self.name, self.topic, self.patience_seconds = f"kafka:{topic}", topic, patience_seconds
         self.properties, self.properties_file = dict(properties), properties_file
 
     def setup(self) -> None:
@@ -75,16 +80,15 @@ class WriteToTopic(beam.DoFn):
             more = {"message.timeout.ms": milliseconds}
             self.client = producer(self.properties, self.properties_file, **more)
 
-    def process(self, element: tuple[Snapshot, Histogram]) -> None:
-        snapshot = element[0]
-        message = self.topic, encode_message(SNAPSHOT, snapshot.to_avro()), message_key(snapshot.key)
+    def process(self, element: Snapshot) -> None:
+        message = self.topic, encode_message(SNAPSHOT, element.to_avro()), message_key(element.key)
         try:
             self.client.produce(*message, on_delivery=self._delivered)
         except BufferError:  # the client holds as many as it may: memory has a bound
             self._flush()
             self.client.produce(*message, on_delivery=self._delivered)
         self.client.poll(0)
-        Metrics.counter("sinks", self.name).inc()
+        Metrics.counter("sinks", "snapshots").inc()
 
     def finish_bundle(self) -> None:
         self._flush()

@@ -1,6 +1,6 @@
 """Patience with a server that is away: another attempt, and another, until it is back or the time is over.
 
-A person reads one line when the waiting begins and one when it ends, however many writers of a process wait.
+One line is logged when the waiting begins and one when it ends, however many writers of a process wait.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def patiently(
 ) -> Result:
     """What the attempt returns, once it does. Errors that waiting does not mend are raised at once.
 
-    The second attempt follows so soon that no line is needed if it succeeds: a connection that was lost is made anew.
+    The second attempt follows so soon that no line is needed if it succeeds: a lost connection is opened again.
     """
     deadline: float | None = None
     pause = FIRST_PAUSE

@@ -21,16 +21,16 @@ from apache_beam.pvalue import PCollection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import Jsonb
 
-from schemas.records import Histogram, Snapshot
-from transforms.sinks.patience import DEFAULT_SECONDS, OutOfPatienceError, one_line, patiently
-from transforms.sinks.postgresql_tables import Connection, PostgreSQLError, columns, prepare, upsert
+from hushgram.schemas.records import Snapshot
+from hushgram.transforms.sinks.patience import DEFAULT_SECONDS, OutOfPatienceError, one_line, patiently
+from hushgram.transforms.sinks.postgresql_migrations import Connection, PostgreSQLError, columns, prepare, upsert
 
-# Of a pipeline that fails it warns, and then raises the same error, which the sink tells of.
+# When a statement fails, psycopg logs a warning and raises the same error, which the sink reports.
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AT_ONCE = 100
-"""So many snapshots, at most, are one transaction."""
+"""The largest number of snapshots in one transaction."""
 STATEMENT_SECONDS, ANSWER_SECONDS = 45.0, 60.0
 """How long a statement may take, by the server's clock, and a transaction, by ours: that of a frozen server stands."""
 TRANSIENT = ("08", "25006", "40", "42P01", "3F000", "53", "55", "57", "58")
@@ -120,7 +120,7 @@ def is_transient(error: Exception) -> bool:
 
 
 class Writer:
-    """Writes snapshots over one connection, which is kept, and made anew when it is lost."""
+    """Writes snapshots over one connection, which is kept open, and opened again when it is lost."""
 
     def __init__(self, url: str, patience_seconds: float = DEFAULT_SECONDS) -> None:
         self.url, self.patience_seconds = url, patience_seconds
@@ -171,8 +171,8 @@ def write_all(url: str, patience_seconds: float, snapshots: Sequence[Snapshot]) 
 class UpsertSnapshots(beam.DoFn):
     """A bundle ends when the database has all of its snapshots; one that fails is the engine's to repeat."""
 
-    def __init__(self, name: str, url: str, patience_seconds: float) -> None:
-        self.name, self.url, self.patience_seconds = name, url, patience_seconds
+    def __init__(self, url: str, patience_seconds: float) -> None:
+        self.url, self.patience_seconds = url, patience_seconds
 
     def setup(self) -> None:
         self.writer = Writer(self.url, self.patience_seconds)
@@ -180,8 +180,8 @@ class UpsertSnapshots(beam.DoFn):
     def start_bundle(self) -> None:
         self.waiting: list[Snapshot] = []
 
-    def process(self, element: tuple[Snapshot, Histogram]) -> None:
-        self.waiting.append(element[0])
+    def process(self, element: Snapshot) -> None:
+        self.waiting.append(element)
         if len(self.waiting) >= AT_ONCE:
             self._write()
 
@@ -194,17 +194,29 @@ class UpsertSnapshots(beam.DoFn):
     def _write(self) -> None:
         waiting, self.waiting = self.waiting, []
         better = self.writer.write(waiting)
-        Metrics.counter("sinks", self.name).inc(len(waiting))
-        Metrics.counter("sinks", f"{self.name}: no better").inc(len(waiting) - better)
+        Metrics.counter("sinks", "snapshots").inc(len(waiting))
+        Metrics.counter("sinks", "no_better_snapshots").inc(len(waiting) - better)
 
 
 @dataclass
-class UpsertIntoPostgreSQL(beam.PTransform[Any, Any]):
-    """Answers and letters in; the best snapshot of each window is a row of `hushgram_snapshots`."""
+class UpsertIntoPostgreSQL(beam.PTransform[PCollection[Snapshot], PCollection[None]]):
+    """The best snapshot of each window becomes a row of the table `hushgram_snapshots`.
 
-    name: str
+    The table is created, and brought up to date, when the pipeline is constructed.
+
+    Args:
+        url: Such as postgresql://USER@HOST/DATABASE. It is part of the job graph and must hold no password: libpq takes
+            it from PGPASSWORD or PGPASSFILE, where it runs.
+        patience_seconds: How long a server that is away is waited for.
+
+    >>> upsert = UpsertIntoPostgreSQL("postgresql://hushgram@localhost/results")
+    >>> snapshots | upsert  # doctest: +SKIP
+    """
+
     url: str
     patience_seconds: float = DEFAULT_SECONDS
 
-    def expand(self, results: tuple[PCollection[Any], PCollection[Any]]) -> None:
-        results[0] | "Upsert" >> beam.ParDo(UpsertSnapshots(self.name, self.url, self.patience_seconds))
+    def expand(self, snapshots: PCollection[Snapshot]) -> PCollection[None]:
+        prepare_tables(self.url)
+        upsert = UpsertSnapshots(self.url, self.patience_seconds)
+        return snapshots | "Upsert" >> beam.ParDo(upsert).with_output_types(None)

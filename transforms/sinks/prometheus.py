@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +14,10 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
-from schemas.records import REASONS, DeadLetter, Histogram, Quantile, Snapshot
-from transforms.letters import ByMinute
-from transforms.sinks.board import Board, BoardCoder, Entry, MergeBoards
-from transforms.sinks.files import write_atomically
+from hushgram.schemas.records import REASONS, DeadLetter, Quantile, Snapshot
+from hushgram.transforms.dead_letters import ByMinute
+from hushgram.transforms.filesystem import write_atomically
+from hushgram.transforms.sinks.latest import Board, BoardCoder, Entry, MergeBoards
 
 GAUGES: dict[str, tuple[str, Callable[[Entry], float]]] = {
     "hushgram_reports": ("Reports in the newest window.", lambda entry: entry.reports),
@@ -41,71 +40,63 @@ UNREADABLE = "hushgram_unreadable_places", "Places that could not be read, with 
 def exposition(board: Board, streaming: bool) -> str:
     """The text of the file.
 
-    What a stream has refused only grows, which is a counter; what a batch has refused is told anew by the next one,
+    What a stream has refused only grows, which is a counter; the next batch replaces what a batch has refused,
     which is a gauge. They have names of their own, since one collector may read files of both.
     """
-    lines: list[str] = []
-    entries = sorted(board.entries.items(), key=lambda item: (item[0][0], item[0][1] or ""))
-    for name, (text, number) in GAUGES.items():
-        lines += _family(name, text, "gauge", ((_labels(key), number(entry)) for key, entry in entries))
-    for name, (text, value) in QUANTILES.items():
-        samples = (
-            ({**_labels(key), "share": f"{quantile.share:g}"}, value(quantile))
-            for key, entry in entries
-            for quantile in entry.quantiles
-        )
-        lines += _family(name, text, "gauge", samples)
-    kind, ending = ("counter", "_total") if streaming else ("gauge", "")
-    # Every reason from the start, so that the first refusal is seen to be one more than none.
-    refused = (({"reason": reason}, board.refused.get(reason, 0)) for reason in REASONS)
-    lines += _family(REFUSED[0] + ending, REFUSED[1], kind, refused)
-    lines += _family(UNREADABLE[0] + ending, UNREADABLE[1], kind, [({}, board.unreadable)])
-    return "".join(f"{line}\n" for line in lines)
+    from prometheus_client import generate_latest  # an extra brings it
+
+    return generate_latest(_Families(board, streaming)).decode()
+
+
+@dataclass(frozen=True)
+class _Families:
+    """A board as prometheus_client wants it: something to collect families of metrics from."""
+
+    board: Board
+    streaming: bool
+
+    def collect(self) -> Iterator[Any]:
+        entries = sorted(self.board.entries.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+        for name, (text, number) in GAUGES.items():
+            yield _family(name, text, "gauge", ((_labels(key), number(entry)) for key, entry in entries))
+        for name, (text, value) in QUANTILES.items():
+            samples = (
+                ({**_labels(key), "share": f"{quantile.share:g}"}, value(quantile))
+                for key, entry in entries
+                for quantile in entry.quantiles
+            )
+            yield _family(name, text, "gauge", samples)
+        kind = "counter" if self.streaming else "gauge"
+        # Every reason from the start, so that the first refusal is seen to be one more than none.
+        refused = (({"reason": reason}, self.board.refused.get(reason, 0)) for reason in REASONS)
+        yield _family(*REFUSED, kind, refused)
+        yield _family(*UNREADABLE, kind, [({}, self.board.unreadable)])
 
 
 def _labels(key: tuple[str, str | None]) -> dict[str, str]:
     """To Prometheus an empty label is none: so all groups together have none."""
     collection, group = key
-    return {"collection": collection, "group": group or ""}
+    return {"collection": collection, **({"group": group} if group else {})}
 
 
-def _family(name: str, text: str, kind: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> Iterator[str]:
-    told = [f"{name}{_braced(labels)} {_number(value)}" for labels, value in samples]
-    if told:
-        yield from (f"# HELP {name} {text}", f"# TYPE {name} {kind}", *told)
+def _family(name: str, text: str, kind: str, samples: Iterable[tuple[dict[str, str], float]]) -> Any:
+    from prometheus_client import Metric
 
-
-def _braced(labels: Mapping[str, str]) -> str:
-    """
-    >>> _braced({"group": 'a "b" \\\\'})
-    '{group="a \\\\"b\\\\" \\\\\\\\"}'
-    """
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items() if value)
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _number(value: float) -> str:
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return "NaN" if math.isnan(value) else str(int(value)) if float(value).is_integer() else repr(float(value))
+    family = Metric(name, text, kind)
+    for labels, value in samples:
+        family.add_sample(f"{name}_total" if kind == "counter" else name, labels, value)
+    return family
 
 
 class OfBundle(beam.DoFn):
     """The snapshots of a bundle as one board: the file is written once for all of them."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-
     def start_bundle(self) -> None:
         self.boards: list[Board] = []
 
-    def process(self, element: tuple[Snapshot, Histogram]) -> Iterator[Board]:
-        self.boards.append(Board.of_snapshot(element[0]))
-        Metrics.counter("sinks", self.name).inc()
+    def process(self, element: Snapshot) -> Iterator[Board]:
+        self.boards.append(Board.of_snapshot(element))
+        Metrics.counter("sinks", "snapshots").inc()
         return iter(())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
@@ -132,31 +123,37 @@ def write(board: Board, path: str, streaming: bool) -> None:
 
 
 @dataclass
-class ExposeToPrometheus(beam.PTransform[Any, Any]):
-    """Answers and letters in; the file shows the newest of each collection and group, and what was refused."""
+class ExposeToPrometheus(beam.PTransform[tuple[PCollection[Snapshot], PCollection[DeadLetter]], PCollection[None]]):
+    """Snapshots and dead letters to a file that shows the newest of each collection and group, and what was refused.
 
-    name: str
+    The node exporter of Prometheus collects files named *.prom.
+
+    >>> expose = ExposeToPrometheus("/var/lib/node_exporter/textfile/hushgram.prom")
+    >>> (snapshots, dead_letters) | expose  # doctest: +SKIP
+    """
+
     path: str
-    streaming: bool
 
-    def expand(self, results: tuple[PCollection[Any], PCollection[Any]]) -> None:
-        answers, letters = results
-        new = answers | "Of a bundle" >> beam.ParDo(OfBundle(self.name)).with_output_types(Board)
-        if not self.streaming:
-            refused = letters | "Refused" >> beam.Map(Board.of_letter).with_output_types(Board)
+    def expand(self, results: tuple[PCollection[Snapshot], PCollection[DeadLetter]]) -> PCollection[None]:
+        snapshots, dead_letters = results
+        new = snapshots | "Of a bundle" >> beam.ParDo(OfBundle()).with_output_types(Board)
+        if snapshots.is_bounded:
+            refused = dead_letters | "Refused" >> beam.Map(Board.of_letter).with_output_types(Board)
             both = (new, refused) | "Both" >> beam.Flatten()
             board = both | "One board" >> beam.CombineGlobally(MergeBoards())
-            board | "Write" >> beam.Map(write, self.path, streaming=False)
-            return
+            return board | "Write" >> beam.Map(write, self.path, streaming=False).with_output_types(None)
         refused = (
-            letters
+            dead_letters
             | "By minute" >> ByMinute()
             | "Refused" >> beam.Map(_keyed_letter).with_output_types(tuple[str, Board])
             | "Of a minute" >> beam.CombinePerKey(MergeBoards()).with_output_types(tuple[str, Board])
             | "Global" >> beam.WindowInto(window.GlobalWindows())
         )
         keyed = new | "One key" >> beam.Map(_keyed).with_output_types(tuple[str, Board])
-        (keyed, refused) | "Both" >> beam.Flatten() | "Keep and write" >> beam.ParDo(KeepBoard(self.path))
+        both = (keyed, refused) | "Both" >> beam.Flatten()
+        return both | "Keep and write" >> beam.ParDo(KeepBoard(self.path)).with_input_types(
+            tuple[str, Board]
+        ).with_output_types(None)
 
 
 def _keyed(board: Board) -> tuple[str, Board]:

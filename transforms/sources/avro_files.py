@@ -12,21 +12,29 @@ from typing import Any, BinaryIO
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.pvalue import PCollection
+from apache_beam.pvalue import PBegin, PCollection
 
-from schemas.container import CODEC_ERRORS, SYNC_SIZE, Block, DamagedError, read_block, read_header, skip_to_sync
-from schemas.records import Reason
-from transforms.matching import as_text, open_file
+from hushgram.schemas.container import (
+    CODEC_ERRORS,
+    SYNC_SIZE,
+    Block,
+    DamagedError,
+    read_block,
+    read_header,
+    skip_to_sync,
+)
+from hushgram.schemas.records import Reason
+from hushgram.transforms.filesystem import as_text, match_files, open_file
 
 RUN_BYTES = 1 << 20
-"""Blocks are handed on in runs of about so many compressed bytes: decoding has a price per run, whatever its length."""
+"""Blocks are handed on in runs of about this many compressed bytes, since decoding has a fixed cost per run."""
 
 RANGE_BYTES = 64 << 20
 """Large files are split into ranges of this length."""
 
 
 @dataclass(frozen=True)
-class Run:
+class BlockRun:
     """Consecutive blocks of one file, with what its header says; `received` where a stream knows it."""
 
     source: str
@@ -38,13 +46,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Damage:
-    """A place in a file where no block could be read."""
+    """A place where nothing could be read, such as a damaged block."""
 
     source: str
-    position: int
+    position: int | None
     detail: str
     received: int | None = None
     reason: Reason = "undecodable"
+    reports: int | None = None
+    """How many reports it stands for, where that can be known."""
 
 
 Range = tuple[bytes, int, int]
@@ -54,8 +64,8 @@ Range = tuple[bytes, int, int]
 def ranges(path: str, size: int) -> Iterator[Range]:
     """A file in ranges that workers read by themselves.
 
-    A compressed file is one range, of unknown length. An empty file is one range, too: it has no header, and a letter
-    must say so.
+    A compressed file is one range, of unknown length. An empty file is one range, too: it has no header, and a
+    dead letter must say so.
     """
     if CompressionTypes.detect_compression_type(path) != CompressionTypes.UNCOMPRESSED:
         yield os.fsencode(path), 0, sys.maxsize
@@ -64,7 +74,7 @@ def ranges(path: str, size: int) -> Iterator[Range]:
         yield os.fsencode(path), start, max(1, min(start + RANGE_BYTES, size))
 
 
-def read_range(path: bytes, start: int, end: int) -> Iterator[Run | Damage]:
+def read_range(path: bytes, start: int, end: int) -> Iterator[BlockRun | Damage]:
     """The blocks of a file that begin in a range. Blocks that were appended since it was listed are left alone."""
     with _opened(os.fsdecode(path)) as stream:
         yield from read_file(as_text(os.fsdecode(path)), stream, start, lambda position: position < end)
@@ -96,22 +106,45 @@ def fingerprint(path: str) -> str | None:
 
 
 @dataclass
-class ReadReportFiles(beam.PTransform[Any, Any]):
-    """Files, given as (path, size), as `Run` and `Damage`: a damaged block is skipped, later blocks are still read."""
+class ReadReportFiles(beam.PTransform[PBegin, PCollection[BlockRun | Damage]]):
+    """Files, given as (path, size). A damaged block is skipped; later blocks are still read."""
 
     files: Sequence[tuple[str, int]]
 
-    def expand(self, pipeline: Any) -> PCollection[Any]:
+    def expand(self, pipeline: PBegin) -> PCollection[BlockRun | Damage]:
         parts = [part for path, size in self.files for part in ranges(path, size)]
         return (
             pipeline
             | "Ranges" >> beam.Create(parts, reshuffle=False)
             | "Spread" >> beam.Reshuffle()
-            | "Blocks" >> beam.FlatMapTuple(read_range)
+            | "Blocks" >> beam.FlatMapTuple(read_range).with_output_types(BlockRun | Damage)
         )
 
 
-def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[Run | Damage]:
+@dataclass
+class ReadReports(beam.PTransform[PBegin, PCollection[BlockRun | Damage]]):
+    """The report files that match a pattern, on any file system that Beam knows; for `AggregateReports`.
+
+    Files are listed when the pipeline is constructed. They hold records of the schemas Report or ReportBatch; a damaged
+    block is skipped and becomes a dead letter. Raises FileNotFoundError if nothing matches.
+
+    >>> import apache_beam as beam
+    >>> beam.Pipeline() | ReadReports("no/such/folder/*.avro")
+    Traceback (most recent call last):
+    FileNotFoundError: no file matches no/such/folder/*.avro
+    """
+
+    pattern: str
+
+    def expand(self, pipeline: PBegin) -> PCollection[BlockRun | Damage]:
+        files = match_files(self.pattern).files
+        if not files:
+            raise FileNotFoundError(f"no file matches {self.pattern}")
+        absolute = [(file.path if "://" in file.path else os.path.abspath(file.path), file.size) for file in files]
+        return pipeline | "Files" >> ReadReportFiles(absolute)
+
+
+def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[BlockRun | Damage]:
     """The blocks that begin at or after `start`, while `claim` takes their positions.
 
     A block is claimed at the byte behind the sync marker before it, so that every block belongs to one range. Behind a
@@ -138,7 +171,7 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[R
             block = read_block(stream, header.sync)
         except CODEC_ERRORS as error:
             if blocks:
-                yield Run(name, header.schema, header.codec, tuple(blocks))
+                yield BlockRun(name, header.schema, header.codec, tuple(blocks))
                 blocks = []
             _only_damage(error)
             found, passed_over = _skip(stream, position, header.sync, error)
@@ -150,10 +183,10 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[R
             break
         blocks.append(block)
         if sum(len(part.data) for part in blocks) >= RUN_BYTES:
-            yield Run(name, header.schema, header.codec, tuple(blocks))
+            yield BlockRun(name, header.schema, header.codec, tuple(blocks))
             blocks = []
     if blocks:
-        yield Run(name, header.schema, header.codec, tuple(blocks))
+        yield BlockRun(name, header.schema, header.codec, tuple(blocks))
 
 
 def _only_damage(error: Exception) -> None:

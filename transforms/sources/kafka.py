@@ -1,4 +1,4 @@
-"""Kafka as an unbounded source: a splittable DoFn that polls, and checkpoints itself where it stands.
+"""Kafka as an unbounded source: the reports of a topic.
 
 On Flink an element is one partition, since the stage is keyed by its element. On Prism it is all of them: Prism keeps
 one watermark for a stage, that of the last bundle, so that several elements would not wait for each other and lose
@@ -7,317 +7,22 @@ reports to lateness.
 
 from __future__ import annotations
 
-import logging
-import math
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import apache_beam as beam
-import numpy as np
-from apache_beam.metrics.metric import Metrics
-from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import TimestampedValue
-from apache_beam.utils.timestamp import Duration, Timestamp
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.pvalue import PBegin, PCollection
 
-from transforms.kafka_client import ABSENT, DENIED, OUT_OF_RANGE, TopicState, admin, consumer, describe
-from transforms.sources.kafka_positions import (
-    NO_EPOCH,
-    Element,
-    Partitions,
-    Position,
-    Positions,
-    TopicError,
-    adapted,
-    beyond,
-)
-from transforms.sources.poll import Gap, Poll, polls, received_times
-from transforms.sources.unbounded import CALL_SECONDS, CLOCK_MARGIN, REST_SECONDS, Watermarks, advance, now
-
-LOG = logging.getLogger(__name__)
-
-POLL_SECONDS = 0.2
-FEWEST, MOST = 100, 10_000
-POLL_BYTES = 1 << 21
-"""A poll takes about so many bytes at most: its number of messages follows from the size of those before. Of larger
-polls of packed reports the columns leave the processor's cache, and take longer."""
-COMMIT_SECONDS = 5.0
-TROUBLE_SECONDS = 60.0
-"""The same trouble is told so often at most."""
-ABSENT_SECONDS = 30.0
-"""A topic that is deleted and created again is absent for a moment; one that stays away ends the call."""
-
-
-@beam.DoFn.unbounded_per_element()
-class ReadPolls(beam.DoFn):
-    """Polls of the partitions of an element, for ever, and gaps where messages were deleted before they were read.
-
-    The watermark is the least of the partitions' received times, less `max_delay` (milliseconds). A partition is empty
-    only if the broker answered so: one that is down must not look like one that has nothing to say.
-
-    A consumer knows a topic by its name, and goes on at the same offset when the topic is deleted and created again. So
-    what a poll brought counts only after a broker has said that the topic still has its id: then it had it before, too.
-    """
-
-    def __init__(self, properties: Mapping[str, str], properties_file: str | None, max_delay: int) -> None:
-        self.properties, self.properties_file, self.max_delay = dict(properties), properties_file, max_delay
-
-    def setup(self) -> None:
-        self.lock = threading.Lock()
-        self.spare: dict[Any, tuple[Any, dict[int, int]]] = {}
-        self.committed: dict[Any, float] = {}
-        self.admin: Any = None
-        self.silent: set[str] = set()
-        self.told: dict[Any, float] = {}
-        self.absent_since: dict[str, float] = {}
-
-    def teardown(self) -> None:
-        for client, _ in self.spare.values():
-            client.close()
-
-    def process(
-        self,
-        element: Element,
-        tracker: Any = beam.DoFn.RestrictionParam(Partitions()),
-        watermark: Any = beam.DoFn.WatermarkEstimatorParam(Watermarks()),
-    ) -> Iterator[Any]:
-        topic, _, share, _ = element
-        positions = Positions.of(tracker.current_restriction())
-        client = self._open(topic, positions)
-        try:
-            self._commit(client, topic, positions)
-            limit, deadline, caught_up = 1000, time.monotonic() + CALL_SECONDS, False
-            while not caught_up and time.monotonic() < deadline:
-                messages = client.consume(limit, POLL_SECONDS)
-                taken = sorted_out(topic, messages)
-                self._tell(topic, taken.troubles)
-                moved = self._moved(client, topic, share, positions, taken.missing)
-                if moved is None:
-                    tracker.defer_remainder(Duration(REST_SECONDS))
-                    if not taken.by_partition and not taken.ends and not taken.missing:
-                        self._keep(topic, client, positions)
-                        client = None
-                    return
-                now_at, gaps = moved
-                if now_at != positions:
-                    # The client stands elsewhere; what it has brought is read again.
-                    if tracker.try_claim(now_at.restriction()):
-                        for gap in gaps:
-                            LOG.warning("%s, offset %d: %s", gap.source, gap.position, gap.detail)
-                            yield TimestampedValue(gap, Timestamp(micros=1000 * gap.received))
-                        tracker.defer_remainder(Duration(0))
-                    return
-                for partition, position, part in received(topic, taken, positions):
-                    positions = positions.moved(partition, position)
-                    if not tracker.try_claim(positions.restriction()):
-                        return
-                    for poll in part:
-                        yield TimestampedValue(poll, Timestamp(micros=1000 * int(poll.received[0])))
-                caught_up = len(messages) < limit and _unread(client, topic, positions) <= len(messages)
-                size = sum(len(message) for message in messages) // max(1, len(messages))
-                limit = min(MOST, max(FEWEST, POLL_BYTES // max(1, size)))
-            if caught_up:
-                positions = self._follow_the_clock(client, topic, positions)
-                if not tracker.try_claim(positions.restriction()):
-                    return
-            advance(watermark, positions.received, self.max_delay)
-            # A rest of one second more than meant: Flink's runner cuts what is left of it to whole seconds.
-            tracker.defer_remainder(Duration(REST_SECONDS if caught_up else 0))
-            self._keep(topic, client, positions)
-            client = None
-        finally:
-            if client is not None:
-                client.close()
-
-    def _open(self, topic: str, positions: Positions) -> Any:
-        """A client that stands where the restriction says; one that was kept, if it does."""
-        with self.lock:
-            client, at = self.spare.pop(_key(topic, positions), (None, None))
-        if client is None:
-            client = consumer(self.properties, self.properties_file)
-        if at != positions.offsets:  # new, or a bundle was thrown away: back to where the checkpoint is
-            client.assign(_places(topic, positions))
-        return client
-
-    def _keep(self, topic: str, client: Any, positions: Positions) -> None:
-        with self.lock:
-            self.spare[_key(topic, positions)] = client, positions.offsets
-
-    def _moved(
-        self, client: Any, topic: str, share: tuple[int, int], positions: Positions, missing: Sequence[int]
-    ) -> tuple[Positions, list[Gap]] | None:
-        """Where to read on, and what was deleted unread: nothing, and where we are, while the topic is the same and has
-        it all. None if no broker says so: then what came cannot be told from messages of another topic."""
-        state = self._described(topic)
-        if state is None:
-            return None
-        now_at, gaps = adapted(topic, share, positions, state)
-        if now_at != positions:
-            return now_at, gaps
-        for partition in missing:
-            ends = self._ends(client, topic, partition)
-            if ends is None:
-                return None
-            position, gap = beyond(topic, partition, positions.partitions[partition], *ends)
-            now_at = now_at.moved(partition, position)
-            gaps.append(gap)
-        return now_at, gaps
-
-    def _described(self, topic: str) -> TopicState | None:
-        """The topic as it is now, or None if no broker says so, or there is none at the moment."""
-        from confluent_kafka import KafkaException
-
-        try:
-            if self.admin is None:
-                self.admin = admin(self.properties, self.properties_file)
-            state = describe(self.admin, topic)
-        except (KafkaException, TimeoutError) as error:
-            self._without_answer(topic, error.args[0] if isinstance(error, KafkaException) else None)
-            return None
-        self.absent_since.pop(topic, None)
-        if topic in self.silent:
-            self.silent.discard(topic)
-            LOG.warning("topic %s: Kafka answers again", topic)
-        return state
-
-    def _without_answer(self, topic: str, error: Any) -> None:
-        """Tells it once; raises what waiting does not mend, and what it has not mended."""
-        reason = "no answer" if error is None else error.str()
-        if error is not None and error.name() in DENIED:
-            raise TopicError(f"topic {topic!r}: {reason}")
-        if error is not None and error.name() in ABSENT:
-            since = self.absent_since.setdefault(topic, time.monotonic())
-            if time.monotonic() - since > ABSENT_SECONDS:
-                advice = "if it was deleted, create it again, and resume: it is then read from its beginning"
-                raise TopicError(f"topic {topic!r}: {reason} ({ABSENT_SECONDS:.0f} s): {advice}")
-        if topic not in self.silent:
-            self.silent.add(topic)
-            LOG.warning("topic %s: waiting for Kafka: %s", topic, reason)
-
-    def _tell(self, topic: str, troubles: Mapping[tuple[int, str], str]) -> None:
-        """Troubles by partition and name; one that goes on is told again now and then."""
-        for trouble, text in troubles.items():
-            key, at = (topic, *trouble), time.monotonic()
-            if at - self.told.get(key, -TROUBLE_SECONDS) >= TROUBLE_SECONDS:
-                self.told[key] = at
-                LOG.warning("%s[%s]: %s", topic, trouble[0], text)
-
-    def _ends(self, client: Any, topic: str, partition: int) -> tuple[int, int] | None:
-        """The first offset of a partition and the one behind its last, as the broker says now, if it does."""
-        from confluent_kafka import KafkaException, TopicPartition
-
-        try:  # a round trip, so that it is the broker that answers
-            answer = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=2, cached=False)
-        except KafkaException as error:
-            self._tell(topic, {(partition, error.args[0].name()): error.args[0].str()})
-            return None
-        return None if answer is None else (answer[0], answer[1])
-
-    def _follow_the_clock(self, client: Any, topic: str, positions: Positions) -> Positions:
-        """With the received time of empty partitions moved on."""
-        for partition, position in positions.partitions.items():
-            asked = now()
-            ends = self._ends(client, topic, partition)
-            if ends is not None and ends[1] <= position.offset and asked - CLOCK_MARGIN > position.received:
-                positions = positions.moved(partition, replace(position, received=asked - CLOCK_MARGIN))
-        return positions
-
-    def _commit(self, client: Any, topic: str, positions: Positions) -> None:
-        """What was read before this call, told to the broker: for those who watch the lag, nothing rests on it."""
-        key = _key(topic, positions)
-        if time.monotonic() - self.committed.get(key, -COMMIT_SECONDS) < COMMIT_SECONDS:
-            return
-        from confluent_kafka import KafkaException
-
-        self.committed[key] = time.monotonic()
-        try:
-            client.commit(offsets=_places(topic, positions), asynchronous=True)
-        except KafkaException as error:
-            LOG.warning("%s: %s", topic, error)
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a consumer has handed out, by partition."""
-
-    by_partition: Mapping[int, Sequence[Any]]
-    """Messages."""
-    ends: Mapping[int, int]
-    """The offset behind the last message, of partitions that were read to their end."""
-    missing: Sequence[int]
-    """Partitions whose position the broker does not have."""
-    troubles: Mapping[tuple[int, str], str]
-    """Errors that pass, by partition and name."""
-
-
-def sorted_out(topic: str, messages: Sequence[Any]) -> Taken:
-    """What is among the messages, which may be errors; those that do not pass are raised."""
-    by_partition: dict[int, list[Any]] = {}
-    taken = Taken(by_partition, ends := {}, missing := [], troubles := {})
-    for message in messages:
-        error, partition = message.error(), message.partition()
-        if error is None:
-            by_partition.setdefault(partition, []).append(message)
-        elif error.name() == "_PARTITION_EOF":
-            ends[partition] = message.offset()
-        elif error.name() in OUT_OF_RANGE:
-            missing.append(partition)
-        elif error.fatal() or error.name() in DENIED:
-            raise TopicError(f"{topic}[{partition}]: {error.str()}")
-        else:
-            troubles[partition, error.name()] = error.str()
-    return taken
-
-
-def received(topic: str, taken: Taken, positions: Positions) -> Iterator[tuple[int, Position, list[Poll]]]:
-    """Of each partition that got on: its number, its new position, and the polls."""
-    latest = dict(positions.partitions)
-    for partition, mine in taken.by_partition.items():
-        Metrics.counter("source", "messages").inc(len(mine))
-        stamps = np.array([message.timestamp()[1] for message in mine], dtype=np.int64)
-        offsets = np.array([message.offset() for message in mine], dtype=np.int64)
-        times = received_times(stamps, latest[partition].received, now())
-        made = list(polls(f"{topic}[{partition}]", offsets, times, [message.value() for message in mine]))
-        epoch = mine[-1].leader_epoch()
-        latest[partition] = Position(int(offsets[-1]) + 1, int(times[-1]), NO_EPOCH if epoch is None else epoch)
-        yield partition, latest[partition], made
-    for partition, end in taken.ends.items():
-        # Behind the last message there may be marks of transactions, which are never handed out.
-        if end > latest[partition].offset:
-            yield partition, replace(latest[partition], offset=end), []
-
-
-def _key(topic: str, positions: Positions) -> tuple[Any, ...]:
-    return topic, positions.topic_id, *positions.partitions
-
-
-def _places(topic: str, positions: Positions) -> list[Any]:
-    from confluent_kafka import TopicPartition
-
-    return [
-        TopicPartition(topic, partition, position.offset, leader_epoch=position.epoch)
-        if position.epoch != NO_EPOCH
-        else TopicPartition(topic, partition, position.offset)
-        for partition, position in positions.partitions.items()
-    ]
-
-
-def _unread(client: Any, topic: str, positions: Positions) -> float:
-    """How many messages are known to be unread, from what came with the last fetch; before the first, without end."""
-    from confluent_kafka import TopicPartition
-
-    offsets = positions.offsets
-    ends = [client.get_watermark_offsets(TopicPartition(topic, partition), cached=True)[1] for partition in offsets]
-    if min(ends) < 0:
-        return math.inf
-    return sum(max(0, end - offset) for end, offset in zip(ends, offsets.values(), strict=True))
+from hushgram.transforms.kafka_client import first_offsets, topic_id
+from hushgram.transforms.sources.kafka_polls import ReadPolls
+from hushgram.transforms.sources.kafka_positions import Element
+from hushgram.transforms.sources.message_batch import Gap, MessageBatch
 
 
 @dataclass
-class ReadKafka(beam.PTransform[Any, Any]):
-    """Polls of a topic, from the given offset of each partition on; `max_delay` in milliseconds.
+class ReadKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Gap]]):
+    """The messages of a topic, from the given offset of each partition on; `max_delay` in milliseconds.
 
     Clients take `properties`, and what the file says, which is read where they run.
     """
@@ -330,14 +35,15 @@ class ReadKafka(beam.PTransform[Any, Any]):
     together: bool
     """All partitions in one element, or each in one of its own."""
     topic_id: str = ""
-    """As a broker tells it; without one, a topic that is created again is taken for the same."""
+    """As brokers report it; without one, a topic that is created again is taken for the same."""
 
-    def expand(self, pipeline: Any) -> PCollection[Any]:
+    def expand(self, pipeline: PBegin) -> PCollection[MessageBatch | Gap]:
+        read = ReadPolls(self.properties, self.properties_file, self.max_delay)
         return (
             pipeline
             | "Partitions" >> beam.Create(self.elements())
             | "Spread" >> beam.Reshuffle()
-            | "Poll" >> beam.ParDo(ReadPolls(self.properties, self.properties_file, self.max_delay))
+            | "Poll" >> beam.ParDo(read).with_output_types(MessageBatch | Gap)
         )
 
     def elements(self) -> list[Element]:
@@ -345,3 +51,44 @@ class ReadKafka(beam.PTransform[Any, Any]):
         if self.together:
             return [(self.topic, self.topic_id, (0, 1), starts)]
         return [(self.topic, self.topic_id, (start[0], len(starts)), (start,)) for start in starts]
+
+
+@dataclass
+class ReadReportsFromKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Gap]]):
+    """The reports of a Kafka topic, for ever. The topic is looked at when the pipeline is constructed.
+
+    Args:
+        bootstrap_servers: Brokers to begin with, such as localhost:9092.
+        topic: Its messages are Avro's single-object encoding of a Report or a ReportBatch.
+        start: earliest or latest: where to begin, unless an engine resumes from a checkpoint.
+        max_delay_ms: How long after its event a report usually arrives, at most; the watermark waits for it, and what
+            comes later is in late panes.
+        properties_file: Properties of librdkafka, one name=value a line, for TLS, SASL and the like. It is read where
+            clients run, so that secrets are in no job graph.
+
+    >>> ReadReportsFromKafka("localhost:9092", "reports", start="first")
+    Traceback (most recent call last):
+    ValueError: start: got 'first', allowed: earliest, latest
+    """
+
+    bootstrap_servers: str
+    topic: str
+    start: str = "earliest"
+    max_delay_ms: int = 120_000
+    properties_file: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        if self.start not in ("earliest", "latest"):
+            raise ValueError(f"start: got {self.start!r}, allowed: earliest, latest")
+
+    def expand(self, pipeline: PBegin) -> PCollection[MessageBatch | Gap]:
+        properties = {"bootstrap.servers": self.bootstrap_servers, "group.id": "hushgram"}
+        known_id = topic_id(self.topic, properties, self.properties_file)
+        # After the id: were the topic created again in between, the source would find another id than this one.
+        offsets = first_offsets(self.topic, properties, self.properties_file, self.start == "latest")
+        runner = (pipeline.pipeline.options.view_as(StandardOptions).runner or "").lower()
+        by_partition = any(name in runner for name in ("flink", "portable", "dataflow"))
+        return pipeline | "Topic" >> ReadKafka(
+            self.topic, offsets, properties, self.properties_file, self.max_delay_ms, not by_partition, known_id
+        )

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from transforms.kafka_client import TopicState
-from transforms.sources.poll import UNKNOWN, Gap
-from transforms.sources.unbounded import NeverDone, NeverSplit, now
+from hushgram.transforms.kafka_client import TopicState
+from hushgram.transforms.sources.message_batch import UNKNOWN, Gap
+from hushgram.transforms.sources.splittable import NeverDone, NeverSplit, now
 
 Element = tuple[str, str, tuple[int, int], tuple[tuple[int, int], ...]]
 """Topic, its id, the share as (remainder, divisor), and ((partition, first offset), …)."""
@@ -30,7 +30,7 @@ class Position:
     received: int = UNKNOWN
     """When the latest message was received."""
     epoch: int = NO_EPOCH
-    """The leader's epoch at the latest message: a broker that came back with less data is told by it."""
+    """The leader's epoch at the latest message: it shows whether a broker came back with less data."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def adapted(topic: str, share: tuple[int, int], positions: Positions, state: Top
     from their first message on.
     """
     remainder, divisor = share
-    mine = [partition for partition in range(state.partitions) if partition % divisor == remainder]
-    gone = sorted(set(positions.partitions) - set(mine))
+    own = [partition for partition in range(state.partitions) if partition % divisor == remainder]
+    gone = sorted(set(positions.partitions) - set(own))
     if gone:
         raise TopicError(
             f"topic {topic!r} was created again with {state.partitions} partitions, and partition {gone[0]} is read: "
@@ -90,7 +90,7 @@ def adapted(topic: str, share: tuple[int, int], positions: Positions, state: Top
         )
         gaps = [gap(topic, partition, position, detail) for partition, position in sorted(known.items())]
         known = {partition: Position(0, position.received) for partition, position in known.items()}
-    new = {partition: Position(0, floor) for partition in mine if partition not in known}
+    new = {partition: Position(0, floor) for partition in own if partition not in known}
     return Positions(state.id or positions.topic_id, {**known, **new}), gaps
 
 
@@ -102,7 +102,7 @@ def beyond(topic: str, partition: int, position: Position, low: int, high: int) 
     if position.offset >= low:
         raise TopicError(
             f"{topic}[{partition}]: the broker has lost messages that were read: the next offset is {position.offset}, "
-            f"and its log, which ends at {high}, does not lead there; what came in their place cannot be told apart: "
+            f"and its log, which ends at {high}, does not lead there; what came in their place is unknown: "
             "start a stream with a higher --generation"
         )
     detail = f"offsets {position.offset} to {low - 1} were deleted before they were read, by retention or by hand"
@@ -115,7 +115,7 @@ def gap(topic: str, partition: int, position: Position, detail: str) -> Gap:
     return Gap(f"{topic}[{partition}]", position.offset, detail, received)
 
 
-class Tracker(NeverDone):
+class PositionsTracker(NeverDone):
     """What is claimed is a whole restriction: where everything stands from now on."""
 
     def __init__(self, restriction: Restriction) -> None:
@@ -136,5 +136,5 @@ class Partitions(NeverSplit):
         _, topic_id, _, starts = element
         return Positions(topic_id, {partition: Position(offset) for partition, offset in starts}).restriction()
 
-    def create_tracker(self, restriction: Any) -> Tracker:
-        return Tracker(restriction)
+    def create_tracker(self, restriction: Any) -> PositionsTracker:
+        return PositionsTracker(restriction)

@@ -1,0 +1,231 @@
+"""What each step of a stream costs on this machine: seconds of one core, from the product's own code.
+
+Processor time, not the clock's, and the least of several readings: others may be at work on the machine.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.sizing import source
+from benchmarks.sizing.load import Load
+from benchmarks.sizing.sizes import CELLS, SEED, START, tally_of, uploads_of
+from hushgram import Collection
+from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
+from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
+from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.deduplication import DeduplicateStream
+from hushgram.transforms.estimation import histogram, snapshots
+from hushgram.transforms.sinks.files import FORMATS
+from hushgram.transforms.sinks.result_files import WritePane
+from hushgram.transforms.tallies import Tallies, decode, encode
+from hushgram.transforms.uploads import pieces
+from hushgram.transforms.windowing import AccumulatePanes
+
+TOGETHER = 16
+"""Windows that are estimated as one problem, where there are as many: how many a bundle has, the engine decides."""
+IDS_BEFORE = 1 << 16
+"""Ids that a shard knows already when it is asked."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of one core for one of each, and the bytes that nobody can tell beforehand."""
+
+    call: float
+    held: float
+    """The same by the clock: so long a slot does nothing else."""
+    message: float
+    piece: float
+    """A block of uploads, in its shard of ids: looked up, kept, and tallied."""
+    merge: float
+    """A partial tally, added to one window."""
+    pane: float
+    """A pane: added to the whole, and written as two files."""
+    estimate_alone: float
+    estimate_together: float
+    """For each of some windows that are estimated as one problem."""
+    pane_files: tuple[tuple[str, int, int], ...]
+    """Of each format, bytes of the snapshot's file and of the histogram's."""
+
+
+def measure(loads: Sequence[Load], say: Callable[[str], None] = lambda _: None) -> list[Costs]:
+    """The costs of each load. What loads share is measured once."""
+    kinds = list(dict.fromkeys((load.collection, load.batch, load.ids) for load in loads))
+    example = {kind: next(one for one in loads if (one.collection, one.batch, one.ids) == kind) for kind in kinds}
+    say("reading from a broker")
+    read = source.measure(list(example.values()))
+    by_kind = dict(zip(kinds, read.messages, strict=True))
+    answered: dict[int, Answers] = {}
+    measured = []
+    for load in loads:
+        reports = round(load.window_reports(of_group=False))
+        if reports not in answered:
+            say(f"estimating windows of {reports:,} reports")
+            answered[reports] = answers(load)
+        answer = answered[reports]
+        measured.append(
+            Costs(
+                call=read.call,
+                held=read.held,
+                message=by_kind[load.collection, load.batch, load.ids],
+                piece=piece(load) if load.ids else 0.0,
+                merge=merge(load),
+                pane=pane(load, answer.snapshot, answer.histogram),
+                estimate_alone=answer.alone,
+                estimate_together=answer.together,
+                pane_files=answer.files,
+            )
+        )
+    return measured
+
+
+def best(work: Callable[[], object], repeats: int = 5, times: int = 1) -> float:
+    """The least processor time per unit of work, of several readings."""
+    readings = []
+    for _ in range(repeats):
+        started = time.process_time()
+        for _ in range(times):
+            work()
+        readings.append((time.process_time() - started) / times)
+    return min(readings)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A window estimated alone, and for each of some together; and what is written of it."""
+
+    alone: float
+    together: float
+    snapshot: Snapshot
+    histogram: Histogram
+
+    @property
+    def files(self) -> tuple[tuple[str, int, int], ...]:
+        return tuple(
+            (name, len(make(SNAPSHOT, [self.snapshot])), len(make(HISTOGRAM, [self.histogram])))
+            for name, make in FORMATS.items()
+        )
+
+
+def answers(load: Load) -> Answers:
+    """Of windows of all groups together, alone; and of as many groups as there are, up to some, together."""
+    rng, collection = np.random.default_rng(SEED), load.collection
+
+    def window(group: str | None) -> tuple[Key, Pane, Tallies]:
+        reports = round(load.window_reports(of_group=group is not None))
+        key = Key(collection.name, group, START, START + load.windows.size)
+        return key, Pane(), tally_of(collection, reports, rng)
+
+    whole = window(None)
+    some = [whole, *(window(group) for group in collection.groups[: TOGETHER - 1])]
+    solved: list[Snapshot] = []
+    alone = best(lambda: solved.extend(snapshots(collection, [whole])), 2)
+    together = best(lambda: snapshots(collection, some), 1) / len(some)
+    return Answers(alone, min(alone, together), solved[0], histogram(*whole))
+
+
+def estimate_seconds(collection: Collection, buckets: int, reports: int) -> float:
+    """Of one window alone, with the given number of buckets."""
+    finer = replace(collection, buckets=buckets)
+    key = Key(collection.name, None, START, START + collection.windows.size)
+    window = key, Pane(), tally_of(finer, reports, np.random.default_rng(SEED))
+    return best(lambda: snapshots(finer, [window]), 2)
+
+
+def merge(load: Load) -> float:
+    """A partial of the key that has all groups together, from its bytes into a sum."""
+    reports = max(load.batch, round(load.batch * load.uploads_in_partial(late=False, of_group=False)))
+    tallies = tally_of(load.collection, reports, np.random.default_rng(SEED))
+    encoded, total = encode(tallies), Tallies.merge([tallies])
+    return best(lambda: total.add(decode(encoded)), times=100)
+
+
+def pane(load: Load, snapshot: Snapshot, kept: Histogram) -> float:
+    """What is new in a pane added to the whole, and the answer written."""
+    encoded = encode(Tallies(dict(kept.tallies), kept.events))
+    key = Key(load.collection.name, None, START, START + load.windows.size)
+    whole, total = AccumulatePanes(0), Encoded(encoded)
+
+    def add() -> None:
+        for _ in whole.process((key, (0, "early", decode(encoded))), total, Timer()):
+            pass
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_snapshot = WritePane(f"{folder}/snapshots", SNAPSHOT, "avro")
+        write_histogram = WritePane(f"{folder}/histograms", HISTOGRAM, "avro")
+
+        def put() -> None:
+            write_snapshot(snapshot)
+            write_histogram(kept)
+
+        put()
+        return best(add, times=20) + best(put, times=5)
+
+
+def piece(load: Load) -> float:
+    """A block of uploads in a shard, which knows many ids already."""
+    rng, plan, readings = np.random.default_rng(SEED), CollectionIndex.of([load.collection]), []
+    [(_, before)] = pieces(uploads_of(replace(load, batch=1), IDS_BEFORE, rng), START, 1)
+    count = max(1, round(load.ids_in_piece))
+    times = min(100, max(3, CELLS // (count * load.batch)))
+    blocks = [block for _ in range(times) for _, block in pieces(uploads_of(load, count, rng), START, 1)]
+    for _ in range(3):
+        counting, state = DeduplicateStream(plan), (State(b""), Bag(), Timer())
+        counting.start_bundle()
+        list(counting.process((0, before), *state))
+        started = time.process_time()
+        for block in blocks:
+            for _ in counting.process((0, block), *state):
+                pass
+        readings.append((time.process_time() - started) / len(blocks))
+    return min(readings)
+
+
+# What stands for an engine's state, while only our own code is measured ----------------------------------------------
+
+
+class State:
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+
+    def read(self) -> bytes:
+        return self.value
+
+    def write(self, value: bytes) -> None:
+        self.value = value
+
+
+class Encoded:
+    """Tallies that are bytes in the state, and stay as they are."""
+
+    def __init__(self, encoded: bytes) -> None:
+        self.encoded = encoded
+
+    def read(self) -> Tallies:
+        return decode(self.encoded)
+
+    def write(self, value: Tallies) -> None:
+        encode(value)
+
+
+class Bag:
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+
+    def add(self, chunk: bytes) -> None:
+        self.chunks.append(chunk)
+
+    def read(self) -> list[bytes]:
+        return self.chunks
+
+
+class Timer:
+    def set(self, when: Any) -> None:
+        pass

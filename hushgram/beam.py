@@ -1,0 +1,90 @@
+"""hushgram in Apache Beam pipelines: reports in; snapshots, histograms and dead letters out.
+
+    import apache_beam as beam
+    import hushgram.beam as hg
+
+    with beam.Pipeline() as pipeline:
+        reports = pipeline | hg.ReadReports("reports/*.avro")
+        snapshots, histograms, dead_letters = reports | hg.AggregateReports("collections.yaml")
+        snapshots | hg.WriteSnapshots("results")
+
+    for snapshot in hg.read_snapshots("results"):
+        print(snapshot.key, snapshot.mean)
+
+`AggregateReports` also takes any PCollection of messages (bytes) or of records (dicts), bounded or not. Beam and what
+else is needed come with `pip install 'hushgram[beam]'`; Kafka and PostgreSQL are extras of their own.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if find_spec("apache_beam") is None:
+    raise ModuleNotFoundError("hushgram.beam needs Apache Beam: pip install 'hushgram[beam]'", name="apache_beam")
+
+from hushgram.schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
+from hushgram.transforms.aggregate import AggregatedReports, AggregateReports
+from hushgram.transforms.sinks.result_files import WriteDeadLetters, WriteHistograms, WriteSnapshots
+from hushgram.transforms.sources.avro_files import ReadReports
+from hushgram.transforms.sources.directory import WatchReports
+from hushgram.transforms.sources.result_files import ResultsError, read_histograms, read_snapshots
+
+if TYPE_CHECKING:
+    from hushgram.transforms.sinks.bigquery import InsertIntoBigQuery as InsertIntoBigQuery
+    from hushgram.transforms.sinks.kafka import PublishToKafka as PublishToKafka
+    from hushgram.transforms.sinks.postgresql import UpsertIntoPostgreSQL as UpsertIntoPostgreSQL
+    from hushgram.transforms.sinks.prometheus import ExposeToPrometheus as ExposeToPrometheus
+    from hushgram.transforms.sources.kafka import ReadReportsFromKafka as ReadReportsFromKafka
+    from hushgram.transforms.sources.pubsub import ReadReportsFromPubSub as ReadReportsFromPubSub
+
+_EXTRAS = {
+    "ExposeToPrometheus": ("sinks.prometheus", "prometheus_client", "prometheus"),
+    "InsertIntoBigQuery": ("sinks.bigquery", "google.cloud.bigquery", "gcp"),
+    "PublishToKafka": ("sinks.kafka", "confluent_kafka", "kafka"),
+    "ReadReportsFromKafka": ("sources.kafka", "confluent_kafka", "kafka"),
+    "ReadReportsFromPubSub": ("sources.pubsub", "google.cloud.pubsub", "gcp"),
+    "UpsertIntoPostgreSQL": ("sinks.postgresql", "psycopg", "postgresql"),
+}
+"""Transforms that are imported when they are first used: the module of each, the package that it needs, and the extra
+that brings it."""
+
+__all__ = [
+    "AggregateReports",
+    "AggregatedReports",
+    "DeadLetter",
+    "ExposeToPrometheus",
+    "Histogram",
+    "InsertIntoBigQuery",
+    "Key",
+    "Pane",
+    "PublishToKafka",
+    "ReadReports",
+    "ReadReportsFromKafka",
+    "ReadReportsFromPubSub",
+    "ResultsError",
+    "Snapshot",
+    "UpsertIntoPostgreSQL",
+    "WatchReports",
+    "WriteDeadLetters",
+    "WriteHistograms",
+    "WriteSnapshots",
+    "read_histograms",
+    "read_snapshots",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _EXTRAS:
+        raise AttributeError(f"module 'hushgram.beam' has no attribute {name!r}")
+    module, package, extra = _EXTRAS[name]
+    try:
+        import_module(package)
+    except ImportError as error:
+        raise ImportError(f"hushgram.beam.{name} needs {package}: pip install 'hushgram[{extra}]'") from error
+    value = getattr(import_module(f"hushgram.transforms.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

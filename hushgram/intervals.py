@@ -1,0 +1,71 @@
+"""Confidence intervals and bands, and the questions that a distribution answers with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from hushgram._arrays import FloatArray, check_real_numbers
+from hushgram._validation import describe
+
+Numbers = Sequence[float] | npt.NDArray[Any]
+"""Several numbers; answers about them are arrays of the same shape."""
+Single = Literal["mean", "variance", "std", "median"]
+INTERVALS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(get_args(Single), ()),
+    "quantile": ("q",),
+    "cdf": ("x",),
+    "probability": ("low", "high"),
+}
+"""The intervals that there are, and the numbers that each takes."""
+Bound = TypeVar("Bound", float, FloatArray)
+
+
+class NotEstimableError(ValueError):
+    """The reports, or the stored results, do not determine the answer."""
+
+
+class Interval(NamedTuple, Generic[Bound]):
+    """A confidence interval; its ends are floats, or arrays for a question with arrays."""
+
+    low: Bound
+    high: Bound
+
+
+class Band(NamedTuple):
+    """A confidence band for the whole distribution function: its bounds at some points of the domain."""
+
+    points: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def first_reach(points: FloatArray, rising: FloatArray, levels: FloatArray) -> FloatArray:
+    """Where a rising, piecewise linear curve first reaches levels that it does reach."""
+    after = np.searchsorted(rising, levels, side="left")
+    before = np.maximum(after - 1, 0)
+    height = rising[after] - rising[before]
+    share = np.divide(levels - rising[before], height, out=np.zeros_like(levels), where=height > 0)
+    return points[before] + (points[after] - points[before]) * share
+
+
+def check_shares(name: str, q: float | Numbers) -> FloatArray:
+    """Numbers from 0 to 1, in any shape."""
+    try:
+        shares = check_real_numbers(name, q)
+    except ValueError:
+        raise ValueError(f"{name} must be from 0 to 1, got {describe(q)}") from None
+    outside = (shares < 0) | (shares > 1)
+    if outside.any():
+        raise ValueError(f"{name} must be from 0 to 1, got {shares[outside].ravel()[0]:g}")
+    return shares
+
+
+def check_level(level: float) -> float:
+    """A confidence level between 0 and 1."""
+    if not isinstance(level, (int, float, np.number)) or not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, got {describe(level)}")
+    return float(level)

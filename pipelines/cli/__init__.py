@@ -1,0 +1,1 @@
+"""The `hushgram` command: its arguments, its signals, and what it says in the terminal."""

@@ -1,0 +1,148 @@
+"""The terminal: lines that are printed, times that are typed, and mistakes that end a command."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import argparse
+
+    from hushgram import Collection
+
+
+class UsageError(Exception):
+    """A command that cannot be carried out as typed: one line, exit code 2."""
+
+
+class OutputError(Exception):
+    """A line that could not be printed; `closed` if its reader has left, as `head` does."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot print: {error.strerror or error}")
+        self.closed = isinstance(error, BrokenPipeError)
+
+
+def command_parser(name: str, documentation: str | None, example: str) -> argparse.ArgumentParser:
+    """The parser of a command, described by the docstring of its module."""
+    import argparse  # only here, as below: the command answers to signals before anything slow is loaded
+
+    description = (documentation or "").partition(": ")[2]
+    return argparse.ArgumentParser(
+        prog=f"hushgram {name}",
+        description=description[:1].upper() + description[1:],
+        epilog=f"example: {example}",
+        allow_abbrev=False,  # an abbreviation may become ambiguous when an option is added
+    )
+
+
+def say(line: str) -> None:
+    _print(line, sys.stdout)
+
+
+def complain(line: str) -> None:
+    _print(f"hushgram: {line}", sys.stderr)
+
+
+def _print(line: str, stream: TextIO) -> None:
+    try:
+        print(line, file=stream, flush=True)
+    except OSError as error:
+        raise OutputError(error) from None
+
+
+def collections_in(path: str) -> dict[str, Collection]:
+    """The collections of a file, on any file system that Beam knows, or the line that says what is wrong with it."""
+    from hushgram import CollectionError
+    from hushgram.config import parse_collections
+    from hushgram.transforms.filesystem import read_text
+
+    try:
+        return parse_collections(read_text(path))
+    except (CollectionError, OSError) as error:
+        reason = str(error) if isinstance(error, CollectionError) else f"cannot be read: {error}"
+        raise UsageError(f"--collections {path}: {reason}") from None
+
+
+def pick_collection(collections: Mapping[str, Collection], name: str) -> Collection:
+    """The collection that `--collection` names."""
+    if name not in collections:
+        names = ", ".join(collections)
+        from hushgram import _validation
+
+        raise UsageError(f"--collection: got {name!r}, allowed: {names}{_validation.suggest(name, collections)}")
+    return collections[name]
+
+
+def check_generation(generation: int) -> None:
+    if not 0 <= generation < 2**31:
+        raise UsageError(f"--generation: got {generation}, allowed: zero or more, below 2**31")
+
+
+def offsets_in(topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool) -> dict[int, int]:
+    """Where the partitions of a topic begin or end, or the line that says what is wrong with Kafka."""
+    from hushgram.transforms.kafka_client import (  # only here: not every command has use for it
+        KafkaError,
+        first_offsets,
+    )
+
+    try:
+        return first_offsets(topic, properties, properties_file, latest)
+    except KafkaError as error:
+        raise UsageError(f"--kafka: {error}") from None
+    except ImportError:
+        raise UsageError("--kafka: confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
+
+
+def start_in(
+    topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool
+) -> tuple[str, dict[int, int]]:
+    """The id of a topic, and where its partitions begin or end, or the line that says what is wrong with Kafka."""
+    from hushgram.transforms.kafka_client import KafkaError, topic_id
+
+    offsets_in(topic, properties, properties_file, latest)  # which explains best what is wrong
+    try:
+        found = topic_id(topic, properties, properties_file)
+    except KafkaError as error:
+        raise UsageError(f"--kafka: {error}") from None
+    # After the id: were the topic created again in between, the source would find another id than this one.
+    return found, offsets_in(topic, properties, properties_file, latest)
+
+
+def cause_in(text: str) -> str:
+    """Of what an engine says of a job that failed, the error of ours that it rests on; all of it if there is none.
+
+    >>> text = "Traceback\\n  File x\\nhushgram.sinks.SomeError: no answer [while running 'Sink']\\n\\nbye"
+    >>> cause_in(text), cause_in("failed")
+    ('no answer', 'failed')
+    """
+    found = re.findall(r"^hushgram\.[\w.]+: (.+?)(?: \[while running .*)?$", text, re.MULTILINE)
+    return found[-1] if found else text
+
+
+def parse_time(option: str, text: str) -> int:
+    """Milliseconds since 1970 from a time such as 2026-01-01T00:00Z; without a zone it is UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option}: got {text!r}, allowed: a time such as 2026-01-01T00:00Z") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def parse_share(option: str, text: str) -> float:
+    """A share from a text such as 1% or 0.01.
+
+    >>> parse_share("--max-refused", "1%")
+    0.01
+    """
+    number, percent, rest = text.partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1 or rest:
+        raise UsageError(f"{option}: got {text!r}, allowed: a share such as 1% or 0.01, from 0 to 100%")
+    return share

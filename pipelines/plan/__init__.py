@@ -1,0 +1,1 @@
+"""`hushgram plan`: what error to expect of a collection, as text and as a figure."""

@@ -1,0 +1,254 @@
+"""A plan in words: tables, a recommendation, what a target takes; and the same for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hushgram import Collection
+from hushgram.pipelines.cli.tables import table_lines
+from hushgram.pipelines.formatting import number, shown
+from hushgram.planning import ERRORS, Advice, Alternative, Level, Need, Outlook, Shape, Target, differs
+from hushgram.simulation import Summary
+
+NAMES = {"w1": "W1", "ks": "KS", "p50": "median"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is planned, and what the simulation found."""
+
+    request: Collection
+    collection: Collection
+    """The same as it is simulated."""
+    shapes: Sequence[Shape]
+    levels: Sequence[tuple[Level, Outlook]]
+    chosen: Level
+    tried: Sequence[tuple[Alternative, Outlook]]
+    advice: Advice
+    rolled_up: Outlook | None
+    """What is advised, with the reports of the largest level, if it is another."""
+    target: Target | None
+    needs: Mapping[str, Need]
+    """What the target takes, by shape."""
+    cautions: Sequence[str] = ()
+    """What values of the shapes lie outside of the domain, or crowd at an end of it."""
+
+    @property
+    def figures(self) -> list[str]:
+        return list(self.levels[0][1].figures)
+
+
+def report_lines(plan: Plan) -> Iterator[str]:
+    yield from _heading(plan)
+    yield ""
+    yield "What snapshots will be like" + (", on average over the shapes:" if len(plan.shapes) > 1 else ":")
+    yield from _table(_level_rows(plan))
+    yield from _legend(plan)
+    yield ""
+    yield f"What else could be, for {plan.chosen.name} ({plan.chosen.reports:,} reports):"
+    yield from _table(_alternative_rows(plan))
+    yield ""
+    yield from recommendation(plan)
+    if plan.target is not None:
+        yield ""
+        yield from _target(plan, plan.target)
+
+
+def _heading(plan: Plan) -> Iterator[str]:
+    c, total = plan.request, plan.levels[-1][0].reports
+    unit = f" {shown(c.unit)}" if c.unit else ""
+    scale = " on a log scale" if c.scale == "log" else ", whole numbers" if c.integer else ""
+    yield f"{shown(c.name)}: {c.low:,.10g} to {c.high:,.10g}{unit}{scale}; {method(c)}; ε = {c.epsilon:g}"
+    shapes = ", ".join(shown(shape.name) for shape in plan.shapes)
+    yield f"{total:,} reports in all, simulated on the shape{'s' if len(plan.shapes) > 1 else ''} {shapes}"
+    if c.mechanism.name != plan.collection.mechanism.name:
+        yield f"{c.mechanism.name} is simulated as {plan.collection.mechanism.name}, whose noise is nearly the same"
+    yield from plan.cautions
+
+
+def method(c: Collection) -> str:
+    """How it is collected and estimated."""
+    if c.estimator == "mean":
+        return c.mechanism.name
+    bins = getattr(c.mechanism, "bins", None)
+    parts = f"{c.buckets:,} buckets" if bins is None else f"{bins:,} bins"
+    return f"{c.mechanism.name} with {c.estimator}, {parts}"
+
+
+def _name(figure: str) -> str:
+    return NAMES.get(figure, figure)
+
+
+def _level_rows(plan: Plan) -> Iterator[list[str]]:
+    judged, several = plan.advice.figure, len(plan.shapes) > 1
+    worst = [f"{_name(judged)} at worst"] if several else []
+    yield ["snapshot of", "reports", *map(_name, plan.figures), *worst, ""]
+    for level, seen in plan.levels:
+        shape, figure = seen.worst(judged)
+        hardest = [f"{_figure(judged, figure)} ({shown(shape)})"] if several else []
+        few = level.reports < plan.request.minimum_reports
+        note = f"too few: minimum_reports is {plan.request.minimum_reports:,}" if few else ""
+        yield [level.name, f"{level.reports:,}", *_figures(seen), *hardest, note]
+
+
+def _legend(plan: Plan) -> Iterator[str]:
+    yield f"  ± is half of a 95 % interval, in {shown(plan.request.unit) or 'the unit of the values'}."
+    if "w1" not in plan.figures:
+        yield f"  {plan.request.mechanism.name} estimates the mean only."
+        return
+    hundredth = "" if plan.request.scale == "log" else f": 0.01 is {(plan.request.high - plan.request.low) / 100:g}"
+    hundredth += f" {shown(plan.request.unit)}" if hundredth and plan.request.unit else ""
+    yield f"  W1 is how far quantiles are off, on average, as a share of the domain{hundredth}."
+    yield "  KS is the largest error of any share of values below a point."
+    w1 = dict(plan.levels)[plan.chosen].mean("w1")
+    noise = f"{w1.error / w1.mean:.0%}".replace("%", " %")
+    yield f"  These are means of {w1.runs} simulated estimates; W1 is known to {noise} (standard error)."
+
+
+def _alternative_rows(plan: Plan) -> Iterator[list[str]]:
+    judged, (present, planned) = plan.advice.figure, plan.tried[0]
+    now = planned.mean(judged)
+    yield ["", "ε", "method", *map(_name, plan.figures), f"{_name(judged)}, planned = 1"]
+    for other, seen in plan.tried:
+        then = seen.mean(judged)
+        ratio = "1" if other is present else f"{then.mean / now.mean:.2f}" if differs(then, now) else "about 1"
+        what = other.collection
+        yield [change(other, present), f"{what.epsilon:g}", method(what), *_figures(seen), ratio]
+
+
+def change(other: Alternative, present: Alternative) -> str:
+    """In a word or two."""
+    if other.kind in ("epsilon", "buckets"):
+        more = getattr(other.collection, other.kind) > getattr(present.collection, other.kind)
+        words = {"epsilon": ("less ε", "more ε"), "buckets": ("fewer buckets", "more buckets")}
+        return words[other.kind][more]
+    return "as planned" if other.kind == "now" else "other method"
+
+
+def recommendation(plan: Plan) -> Iterator[str]:
+    """A sentence or two, with the reason."""
+    advice, judged = plan.advice, "W1" if plan.advice.figure == "w1" else "interval of the mean"
+    advised = method(advice.choice.collection)
+    if advice.choice.kind == "now":
+        yield f"Keep {advised}: nothing tried at this ε has a smaller {judged}, beyond the noise of the simulation."
+        if advice.as_good is not None:
+            buckets = f"{advice.as_good.collection.buckets:,} buckets"
+            yield f"With {buckets} it is no worse, and an estimate costs less."
+        return
+    seen = next(outlook for other, outlook in plan.tried if other is advice.choice).figures[advice.figure]
+    now = plan.tried[0][1].figures[advice.figure]
+    worse = [shown(shape) for shape, then in seen.items() if then.mean > now[shape].mean]
+    where = f", though not on {', '.join(worse)}" if worse else " on every shape" if len(seen) > 1 else ""
+    then, before = (_figure(advice.figure, figure) for figure in (advice.then, advice.now))
+    gain = f"{advice.gain:.0%}".replace("%", " %")
+    yield f"Take {advised}: its {judged} is {then} instead of {before}{where}."
+    yield f"That is {gain} less, beyond the noise of the simulation."
+    if plan.rolled_up is not None:
+        level, present = plan.levels[-1]
+        then, before = (_figure(advice.figure, one.mean(advice.figure)) for one in (plan.rolled_up, present))
+        yield f"For {level.name} it would be {then} instead of {before}."
+
+
+def _target(plan: Plan, target: Target) -> Iterator[str]:
+    unit = f" {shown(plan.request.unit)}" if plan.request.unit and target.figure not in ERRORS else ""
+    wish = f"{_name(target.figure)}{' ' if target.figure in ERRORS else ' ± '}{target.most:g}{unit}"
+    yield f"{wish}: reports that one snapshot needs"
+    rows = []
+    for shape, need in plan.needs.items():
+        error = f"out of reach: with {need.seen[-1][0]:,} it is {number(need.seen[-1][1], 2)}"
+        rows.append([shown(shape), error if need.reports is None else f"{rounded(need.reports):,}"])
+    yield from table_lines(["", ""], rows)
+    within = [need.reports for need in plan.needs.values() if need.reports is not None]
+    if len(within) < len(plan.needs):
+        yield "  Out of reach is what bias leaves: more buckets, a larger ε or another mechanism may mend it."
+    if not within or len(plan.levels) == 1:
+        return
+    yield f"For {rounded(max(within)):,} in every snapshot, the plan needs in all:"
+    yield from table_lines(
+        [""] * 3,
+        [
+            [level.name, f"{rounded(max(within) / level.share):,}", _reach(level.reports / max(within))]
+            for level, _ in plan.levels
+        ],
+    )
+
+
+def _reach(share: float) -> str:
+    """
+    >>> _reach(0.0061), _reach(0.15), _reach(2)
+    ('it has 0.61 % of that', 'it has 15 % of that', 'it has enough')
+    """
+    return "it has enough" if share >= 1 else f"it has {100 * share:.2g} % of that"
+
+
+def rounded(reports: float) -> int:
+    """Up to two digits: simulation knows no more.
+
+    >>> rounded(31_415), rounded(99_999), rounded(10)
+    (32000, 100000, 10)
+    """
+    whole = int(-(-reports // 1))
+    unit = 10 ** max(len(str(whole)) - 2, 0)
+    return -(-whole // unit) * unit
+
+
+def _figures(seen: Outlook) -> list[str]:
+    return [_figure(name, seen.mean(name)) for name in seen.figures]
+
+
+def _figure(name: str, summary: Summary) -> str:
+    return number(summary.mean, 2) if name in ERRORS else f"± {number(summary.mean, 2)}"
+
+
+def _table(rows: Iterable[list[str]]) -> list[str]:
+    heading, *rest = rows
+    return table_lines(heading, rest)
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    """Every figure with its standard error, by shape."""
+    advice = plan.advice
+    return {
+        "collection": plan.request.name,
+        "unit": plan.request.unit,
+        "cautions": list(plan.cautions),
+        "levels": [
+            {
+                "of": level.name,
+                "reports": level.reports,
+                "enough": level.reports >= plan.request.minimum_reports,
+                "figures": _plain(seen),
+            }
+            for level, seen in plan.levels
+        ],
+        "alternatives_at": plan.chosen.name,
+        "alternatives": [
+            {
+                "change": other.kind,
+                **_parameters(other.collection),
+                "figures": _plain(seen),
+                "recommended": other is advice.choice,
+            }
+            for other, seen in plan.tried
+        ],
+        "recommendation": " ".join(recommendation(plan)),
+        "target": None
+        if plan.target is None
+        else {**asdict(plan.target), "reports": {shape: need.reports for shape, need in plan.needs.items()}},
+    }
+
+
+def _parameters(c: Collection) -> dict[str, Any]:
+    options = {name: getattr(c.mechanism, name, None) for name in ("bins", "branching")}
+    return {
+        **{"epsilon": c.epsilon, "mechanism": c.mechanism.name, "estimator": c.estimator, "buckets": c.buckets},
+        **{name: value for name, value in options.items() if value is not None},
+    }
+
+
+def _plain(seen: Outlook) -> Mapping[str, Mapping[str, Any]]:
+    return {
+        name: {shape: asdict(summary) for shape, summary in by_shape.items()} for name, by_shape in seen.figures.items()
+    }

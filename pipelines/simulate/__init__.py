@@ -1,0 +1,1 @@
+"""`hushgram simulate`: reports of devices whose values are known, as files or live to Kafka."""

@@ -1,0 +1,223 @@
+"""An index of a directory of results, which follows it as it grows; an unreadable file becomes a `Problem`."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from hushgram.pipelines.cli.console import UsageError
+from hushgram.pipelines.formatting import shown
+from hushgram.pipelines.partial_windows import Window
+from hushgram.pipelines.results import letter_folders, matching, read_records
+from hushgram.pipelines.view.catalogue import (
+    Catalogue,
+    Chunk,
+    CollectionResults,
+    PaneFile,
+    Problem,
+    RefusedReports,
+    described,
+)
+from hushgram.pipelines.view.data import check_snapshot, drop_arrays, movement, pack, picture, series
+from hushgram.schemas.records import DeadLetter
+from hushgram.transforms.filesystem import FoundFile, is_local
+
+LARGEST_FILE = 1 << 28
+"""256 MiB: a foreign file may be of any size, and results of one window are far smaller."""
+OTHER_FOLDERS = ("dead_letters", "histograms", "runs")
+
+
+@dataclass(frozen=True)
+class File:
+    """What one file held when it was read, as of its size and time of change."""
+
+    stamp: tuple[int, float]
+    panes: tuple[PaneFile, ...] = ()
+    refused: tuple[tuple[str, RefusedReports], ...] = ()
+    problem: str = ""
+
+
+class GoneError(Exception):
+    """A file that was there when it was listed, and no longer holds what was asked for."""
+
+
+class ResultIndex:
+    """The catalogue of a directory, and chunks of data by their ids.
+
+    One thread calls `refresh`; any number may call the rest: a catalogue is never changed, only replaced.
+    """
+
+    def __init__(self, directory: str) -> None:
+        if not is_local(directory) and set(directory) & set("*?["):
+            raise UsageError(f"{directory}: allowed: a directory whose name has none of * ? [")
+        self.directory = directory
+        self.catalogue = Catalogue()
+        self.ids: dict[Chunk, int] = {}
+        self._chunks: list[Chunk] = []
+        self._files: dict[str, File] = {}
+        self._serial = 0
+        self._run = secrets.token_hex(8)
+        self._packed = "", b""
+
+    def refresh(self, patience: float = math.inf) -> bool:
+        """Reads what is new or has changed, for about this many seconds; returns whether all has been read."""
+        listed = self._listed()
+        started = time.monotonic()
+        gone = self._files.keys() - listed.keys()
+        waiting = [file for path, file in listed.items() if not self._known(path, file)]
+        for path in gone:
+            del self._files[path]
+        read = 0
+        for file in waiting:
+            self._files[file.path] = self._read(file)
+            read += 1
+            if time.monotonic() - started > patience:
+                break
+        if gone or read or self.catalogue.version == 0:
+            self._publish(unread=len(waiting) - read)
+        return read == len(waiting)
+
+    @property
+    def version(self) -> str:
+        """Of what there is now; no other run has the same."""
+        return f"{self._run}-{self.catalogue.version}"
+
+    def outline(self) -> dict[str, Any]:
+        return {"run": self._run, "version": self.version, **self.catalogue.outline(self.ids)}
+
+    def packed_outline(self) -> bytes:
+        """The same in few bytes; made once for everybody who looks."""
+        version = self.version
+        if self._packed[0] != version:
+            self._packed = version, pack(self.outline())
+        return self._packed[1]
+
+    def chunk(self, run: str, chunk_id: int) -> bytes | None:
+        """What the page asks for by an id of the outline; None for an unknown id, or one of another run."""
+        if run != self._run or not 0 <= chunk_id < len(self._chunks):
+            return None
+        collection, part = self._chunks[chunk_id]
+        results = self.catalogue.collections.get(collection, CollectionResults(collection))
+        return pack(self._window(results, part) if isinstance(part, tuple) else self._group(results, part))
+
+    # What there is ----------------------------------------------------------------------------------------------------
+
+    def _listed(self) -> dict[str, FoundFile]:
+        """Snapshots in their folder, or in the directory itself; and letters."""
+        found = _matching(FileSystems.join(self.directory, "snapshots"), "*/*")
+        if not found:
+            beside = [FileSystems.join(self.directory, folder, "") for folder in OTHER_FOLDERS]
+            found = _matching(self.directory, "*/*")
+            found = [file for file in found if not file.path.startswith(tuple(beside))]
+        letters = [file for folder in letter_folders(self.directory) for file in _matching(folder, "*")]
+        return {file.path: file for file in (*found, *letters)}
+
+    def _known(self, path: str, file: FoundFile) -> bool:
+        return path in self._files and self._files[path].stamp == _stamp(file)
+
+    def _read(self, file: FoundFile) -> File:
+        stamp = _stamp(file)
+        try:
+            if file.size > LARGEST_FILE:
+                raise ValueError(f"larger than {LARGEST_FILE >> 20} MiB")
+            records = read_records(file.path)
+            if FileSystems.split(file.path)[0].rstrip("/").endswith("/dead_letters"):
+                return File(stamp, refused=tuple(_refused(records).items()))
+            self._serial += 1
+            numbers = [drop_arrays(check_snapshot(record)) for record in records]
+            return File(stamp, panes=tuple(PaneFile(one, file.path, self._serial) for one in numbers))
+        except Exception as error:  # whatever a foreign or damaged file makes its reader raise
+            reason = str(error).removeprefix(f"{file.path}: ") or type(error).__name__
+            return File(stamp, problem=shown(reason)[:300])
+
+    def _publish(self, unread: int) -> None:
+        files = self._files.values()
+        refused: dict[str, RefusedReports] = defaultdict(RefusedReports)
+        for file in files:
+            for reason, refusal in file.refused:
+                refused[reason].merge(refusal)
+        problems = [Problem(self._short(path), file.problem) for path, file in self._files.items() if file.problem]
+        collections = Catalogue.arrange(pane for file in files for pane in file.panes)
+        for results in collections.values():
+            for part in (*results.groups, *results.windows):
+                self._give_id((results.name, part))  # type: ignore[arg-type]
+        version = self.catalogue.version + 1
+        self.catalogue = Catalogue(version, collections, refused, tuple(sorted(problems, key=lambda p: p.file)), unread)
+
+    def _give_id(self, chunk: Chunk) -> None:
+        """For good: a link of an older outline must not lead elsewhere."""
+        if chunk not in self.ids:
+            self._chunks.append(chunk)
+            self.ids[chunk] = len(self._chunks) - 1
+
+    def _short(self, path: str) -> str:
+        return shown(path.removeprefix(self.directory).lstrip("/"))
+
+    # What is asked for ------------------------------------------------------------------------------------------------
+
+    def _group(self, results: CollectionResults, group: str | None) -> dict[str, Any]:
+        by_window = results.of_group(group)
+        best = [panes[-1].numbers for panes in by_window.values()]
+        clocks = results.clocks if by_window else UTC
+        windows = [
+            {"id": self.ids[results.name, window], **described(results.name, window, clocks)} for window in by_window
+        ]
+        timings = [shown(numbers.pane.timing) for numbers in best]
+        panes = [len(panes) for panes in by_window.values()]
+        return {**series(best), "windows": windows, "timings": timings, "panes": panes}
+
+    def _window(self, results: CollectionResults, window: Window) -> dict[str, Any]:
+        by_group = results.of_window(window)
+        full = dict(_distributions([panes[-1] for panes in by_group.values()]))
+        return {
+            "groups": [
+                {
+                    "id": self.ids[results.name, group],
+                    **full[panes[-1]],
+                    "movement": movement([pane.numbers for pane in panes]),
+                }
+                for group, panes in by_group.items()
+            ]
+        }
+
+
+def _matching(directory: str, pattern: str) -> list[FoundFile]:
+    """Includes what is no regular file: it becomes a `Problem` when it is read."""
+    found = matching(directory, pattern)
+    return [*found.files, *(FoundFile(part.path, 0, 0) for part in found.passed_over)]
+
+
+def _distributions(panes: Sequence[PaneFile]) -> Iterator[tuple[PaneFile, dict[str, Any]]]:
+    """Of some panes the pictures, each file read once."""
+    wanted: dict[str, dict[Any, PaneFile]] = defaultdict(dict)
+    for pane in panes:
+        wanted[pane.path][pane.numbers.key, pane.numbers.rank] = pane
+    for path, members in wanted.items():
+        try:
+            snapshots = [check_snapshot(record) for record in read_records(path)]
+        except Exception as error:  # it was readable once: removed, or overwritten by something else
+            raise GoneError(str(error)) from None
+        found = {(snapshot.key, snapshot.rank): snapshot for snapshot in snapshots}
+        if not members.keys() <= found.keys():
+            raise GoneError(f"{path}: its contents have changed")
+        yield from ((pane, picture(found[key])) for key, pane in members.items())
+
+
+def _refused(records: Sequence[Any]) -> dict[str, RefusedReports]:
+    refused: dict[str, RefusedReports] = defaultdict(RefusedReports)
+    for record in records:
+        letter = DeadLetter.from_avro(record)
+        refused[str(letter.reason)].add(letter)
+    return refused
+
+
+def _stamp(file: FoundFile) -> tuple[int, float]:
+    return file.size, float(file.modified_seconds or 0)

@@ -1,0 +1,85 @@
+"""The schemas themselves: one text for each record, parsed once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from typing import Any
+
+import fastavro.schema
+
+from hushgram.schemas.records import LATER_FIELDS
+from hushgram.schemas.window_key import EVENT_FIELDS
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A record's schema, as it is written in its .avsc file."""
+
+    file: str
+    counts_reports: bool = False
+    """Whether each record is one report."""
+    added: tuple[str, ...] = ()
+    """The fields that version 1 did not have."""
+
+    @cached_property
+    def text(self) -> str:
+        return resources.files("hushgram.schemas").joinpath(self.file).read_text(encoding="utf-8")
+
+    @cached_property
+    def parsed(self) -> dict[str, Any]:
+        parsed = fastavro.schema.parse_schema(json.loads(self.text))
+        assert isinstance(parsed, dict)
+        return parsed
+
+    @cached_property
+    def undated(self) -> dict[str, Any]:
+        """The same without dates: a time is the number it is, and may lie outside the calendar."""
+        return without_dates(self.parsed)
+
+    @cached_property
+    def name(self) -> str:
+        return str(self.parsed["name"])
+
+    @cached_property
+    def canonical(self) -> str:
+        """Avro's parsing canonical form: equal where the bytes mean the same."""
+        return fastavro.schema.to_parsing_canonical_form(self.parsed)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """The eight bytes by which a message names its schema (CRC-64-AVRO, little-endian)."""
+        return _fingerprint(self.canonical)
+
+    @cached_property
+    def versions(self) -> dict[bytes, dict[str, Any]]:
+        """By fingerprint, the schemas that messages of this kind were ever written with."""
+        first = {**self.parsed, "fields": [part for part in self.parsed["fields"] if part["name"] not in self.added]}
+        return {_fingerprint(fastavro.schema.to_parsing_canonical_form(first)): first, self.fingerprint: self.parsed}
+
+
+def _fingerprint(canonical: str) -> bytes:
+    return bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
+
+
+def without_dates(schema: Any) -> Any:
+    """A schema without its logical types."""
+    if isinstance(schema, dict):
+        return {key: without_dates(part) for key, part in schema.items() if key != "logicalType"}
+    return [without_dates(part) for part in schema] if isinstance(schema, list) else schema
+
+
+REPORT = Definition("report.avsc", counts_reports=True)
+REPORT_BATCH = Definition("report_batch.avsc")
+HISTOGRAM = Definition("histogram.avsc", added=EVENT_FIELDS)
+SNAPSHOT = Definition("snapshot.avsc", added=(*EVENT_FIELDS, *LATER_FIELDS))
+DEAD_LETTER = Definition("dead_letter.avsc")
+
+REPORT_KINDS = {definition.name: definition for definition in (REPORT, REPORT_BATCH)}
+BY_FINGERPRINT = {
+    fingerprint: definition
+    for definition in (REPORT, REPORT_BATCH, HISTOGRAM, SNAPSHOT, DEAD_LETTER)
+    for fingerprint in definition.versions
+}

@@ -1,0 +1,100 @@
+"""A browser, and pages in it that must not complain."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from devtools.browser import chromium
+from devtools.tools import ToolMissingError
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.view.result_index import ResultIndex
+from hushgram.pipelines.view.server import Server
+from tests.helpers.browsing import wait_until_drawn
+from tests.helpers.pages import write_stream
+
+HERE = Path(__file__).parent
+WATCH_FOR_VIOLATIONS = """
+addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) =>
+  console.error(`policy: ${violatedDirective} ${blockedURI}`));
+"""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if HERE in item.path.parents and "browser" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    try:
+        with chromium() as started:
+            yield started
+    except ToolMissingError as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def stream(tmp_path_factory):
+    """A directory of panes, and the snapshots in it."""
+    directory = tmp_path_factory.mktemp("stream")
+    return directory, write_stream(directory)
+
+
+@pytest.fixture(scope="session")
+def written(stream, tmp_path_factory):
+    """The address of the page that was written of it."""
+    page = tmp_path_factory.mktemp("written") / "page.html"
+    assert command.main(["view", str(stream[0]), "--output", str(page)]) == 0
+    return page.as_uri()
+
+
+@pytest.fixture
+def open_page(browser, serve):
+    """Opens a page and waits until it is drawn; at the end there must have been no error in it.
+
+    Pages are closed before servers are: one that still asks would find nobody, and say so.
+    """
+    contexts, errors = [], []
+
+    def open_page(url, drawn=True, **options):
+        context = browser.new_context(**{"viewport": {"width": 1366, "height": 850}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.add_init_script(WATCH_FOR_VIOLATIONS)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("dialog", lambda dialog: errors.append(f"dialog {dialog.message}") or dialog.dismiss())
+        page.goto(url)
+        if drawn:
+            wait_until_drawn(page)
+        page.errors = errors
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+@pytest.fixture
+def serve():
+    """Serves a directory; the server ends with the test."""
+    servers = []
+
+    def serve(directory, port=0):
+        server = Server(ResultIndex(str(directory)), "results", "127.0.0.1", port)
+        servers.append(server)
+        server.watch()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        return server
+
+    yield serve
+    for server in servers:
+        if not server.ended.is_set():
+            server.shutdown()
+            server.server_close()

@@ -1,0 +1,302 @@
+"""The server gives out what it has by number, to this machine, and nothing else to nobody else."""
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from devtools.processes import HOST, eventually
+from hushgram.pipelines.cli import command
+from hushgram.pipelines.view.assets import SCRIPTS
+from hushgram.pipelines.view.result_index import ResultIndex
+from hushgram.pipelines.view.server import HEADERS, MOST_CONNECTIONS, Handler, Server, is_loopback
+from tests.helpers.pages import COMMUTE, estimate, unpack, write_pane
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("results")
+    write_pane(path, estimate(COMMUTE, reports=1000))
+    (path / "secret.txt").write_text("not for the network")
+    return path
+
+
+@pytest.fixture
+def server(serve, directory):
+    started = serve(directory)
+    started.index.refresh()
+    return started
+
+
+def ask(server, path, method="GET", **headers):
+    connection = http.client.HTTPConnection(*server.server_address, timeout=10)
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        if value is not None:
+            connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer, content
+
+
+def test_every_answer_has_the_headers(server):
+    outline, _ = unpack(ask(server, "/data/outline/none")[1])
+    window = outline["collections"][0]["windows"][0]["id"]
+    paths = ["/", "/page.css", "/plotly.js", f"/{SCRIPTS[0]}", "/data/outline/none", f"/data/{outline['run']}/{window}"]
+    for path, status in [*((path, 200) for path in paths), ("/nowhere", 404)]:
+        answer, content = ask(server, path)
+        assert answer.status == status, path
+        assert int(answer.headers["Content-Length"]) == len(content) > 0
+        for name, value in HEADERS.items():
+            assert answer.headers[name] == value
+        assert "Python" not in answer.headers["Server"]
+
+
+def test_the_policy_lets_no_inline_script_run_and_no_data_count_as_one(server):
+    policy = HEADERS["Content-Security-Policy"]
+    assert "default-src 'none'; script-src 'self'; " in policy
+    assert "unsafe-eval" not in policy
+    page = ask(server, "/")[1].decode()
+    assert page.count("<script") == page.count("<script src=") == len(SCRIPTS) + 1
+    for path in ("/data/outline/none", "/nowhere"):
+        assert "javascript" not in ask(server, path)[0].headers["Content-Type"]
+    assert HEADERS["X-Content-Type-Options"] == "nosniff"
+
+
+def test_an_outline_that_is_known_is_not_sent_again(server):
+    version = unpack(ask(server, "/data/outline/none")[1])[0]["version"]
+    answer, content = ask(server, f"/data/outline/{version}")
+    assert (answer.status, content) == (204, b"")
+    assert ask(server, "/data/outline/of-another-server-1")[0].status == 200
+
+
+def test_a_question_about_the_content_alone_gets_no_content(server):
+    answer, content = ask(server, "/plotly.js", "HEAD")
+    assert answer.status == 200
+    assert int(answer.headers["Content-Length"]) > 1_000_000
+    assert content == b""
+
+
+NOWHERE = [
+    "/secret.txt",
+    "/../secret.txt",
+    "/%2e%2e/secret.txt",
+    "/..%2fsecret.txt",
+    "//etc/passwd",
+    "/etc/passwd",
+    "/static/page.js",
+    "/page.html",
+    "/page.js/",
+    "/words.js%00",
+    "/snapshots/commute",
+    "/data",
+    "/data/",
+    "/data/outline",
+    "/data/outline/none/1",
+    "/data/0",
+    "/data/RUN/",
+    "/data/RUN/-1",
+    "/data/RUN/99999",
+    "/data/RUN/٣",
+    "/data/RUN/0x0",
+    "/data/RUN/1e0",
+    f"/data/RUN/{'9' * 400}",
+    "/data/RUN/../0",
+    "/data/another/0",
+    "*",
+    "http://elsewhere/",
+]
+
+
+@pytest.mark.parametrize("path", NOWHERE)
+def test_what_is_not_in_the_tables_is_nowhere(server, path):
+    run = unpack(ask(server, "/data/outline/none")[1])[0]["run"]
+    with socket.create_connection(server.server_address, timeout=10) as connection:
+        host = f"127.0.0.1:{server.server_address[1]}"
+        connection.sendall(f"GET {path.replace('RUN', run)} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert b" 404 " in answer.split(b"\r\n")[0]
+    assert b"not for the network" not in answer
+    assert b"root:" not in answer
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
+def test_nothing_can_be_done_but_reading(server, method):
+    answer, _ = ask(server, "/", method)
+    assert answer.status == 405
+    assert answer.headers["Allow"] == "GET, HEAD"
+    assert answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "host", [None, "", "evil.example", "evil.example:PORT", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:PORT"]
+)
+def test_a_name_from_elsewhere_that_points_here_is_not_answered(server, host):
+    answer, content = ask(server, "/", Host=host and host.replace("PORT", str(server.server_address[1])))
+    assert answer.status == 421
+    assert b"<html" not in content
+
+
+@pytest.mark.parametrize("host", ["localhost:PORT", "127.0.0.1:PORT", "127.9.9.9:PORT", "[::1]:PORT"])
+def test_this_machine_is_answered_by_all_its_names(server, host):
+    assert ask(server, "/", Host=host.replace("PORT", str(server.server_address[1])))[0].status == 200
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_port_that_browsers_leave_out_is_that_of_http(server, host):
+    assert ask(server, "/", Host=host)[0].status == 421
+    server.server_address = ("127.0.0.1", 80)
+    connection = http.client.HTTPConnection(*server.socket.getsockname(), timeout=10)
+    connection.request("GET", "/", headers={"Host": host})
+    assert connection.getresponse().status == 200
+
+
+def test_a_server_for_others_is_asked_by_any_name(directory):
+    with Server(ResultIndex(str(directory)), "results", "0.0.0.0", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        assert ask(server, "/", Host="dashboards.example")[0].status == 200
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *((host, True) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")),
+        *((host, False) for host in ("0.0.0.0", "::", "10.0.0.1", "", "example.com")),
+    ],
+)
+def test_what_is_this_machine_alone(host, expected):
+    assert is_loopback(host) == expected
+
+
+def test_what_is_no_request_is_refused(server):
+    with socket.create_connection(server.server_address, timeout=10) as connection:
+        connection.sendall(b"GET / <b>and more</b> HTTP/1.0\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert b" 400 " in answer.split(b"\r\n")[0]
+    assert b"<b>" not in answer.partition(b"\r\n\r\n")[2]
+    assert b"Content-Security-Policy" in answer
+
+
+def test_connections_are_bounded_and_the_next_is_served_when_one_leaves(server):
+    waiting = [socket.create_connection(server.server_address) for _ in range(MOST_CONNECTIONS)]
+    deadline = time.monotonic() + 30
+    while server.free._value and time.monotonic() < deadline:  # the server takes them one by one
+        time.sleep(0.01)
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+        ask(server, "/")
+    for connection in waiting:
+        connection.close()
+    while not server.free._value and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ask(server, "/")[0].status == 200
+
+
+def test_a_client_that_says_nothing_is_left(server, monkeypatch):
+    monkeypatch.setattr(Handler, "client_seconds", 0.2)
+    with socket.create_connection(server.server_address, timeout=10) as connection:
+        assert connection.recv(100) == b""
+
+
+def test_slow_clients_do_not_keep_their_places(server, monkeypatch):
+    """Each sends a byte now and then, much sooner than the limit, which is for all of it together."""
+    monkeypatch.setattr(Handler, "client_seconds", 1.0)
+    slow = [socket.create_connection(server.server_address) for _ in range(MOST_CONNECTIONS)]
+
+    def all_are_left():
+        for connection in list(slow):
+            try:
+                connection.sendall(b"G")
+            except ConnectionError:
+                connection.close()
+                slow.remove(connection)
+        return not slow
+
+    eventually("the end of slow requests", all_are_left, 30)
+    monkeypatch.undo()
+    assert eventually("a place", lambda: ask(server, "/")[0].status) == 200
+
+
+def test_a_client_that_takes_its_answer_slowly_is_left(server, monkeypatch):
+    monkeypatch.setattr(Handler, "client_seconds", 0.5)
+    large = bytes(64 << 20)  # more than sockets hold
+    server.static["/large"] = ("text/plain", large)
+    with socket.socket() as connection:
+        connection.settimeout(10)
+        connection.connect(server.server_address)
+        connection.sendall(f"GET /large HTTP/1.0\r\nHost: {HOST}:{server.server_address[1]}\r\n\r\n".encode())
+        first = connection.recv(1)  # the answer is on its way
+        eventually("the server to leave", lambda: server.free._value == MOST_CONNECTIONS, 30)
+        answer = first + b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert b" 200 " in head.splitlines()[0]
+    assert len(content) < len(large)
+
+
+def test_a_fault_of_the_server_is_told_in_a_line(server, monkeypatch, capsys):
+    def broken():
+        raise KeyError("no such chunk")
+
+    monkeypatch.setattr(server.index, "packed_outline", broken)
+    with pytest.raises(http.client.RemoteDisconnected):
+        ask(server, "/data/outline/none")
+    message = eventually("the line", lambda: capsys.readouterr().err)
+    assert message == "hushgram: a request failed: KeyError: 'no such chunk'\n"
+
+
+def test_a_file_that_went_away_is_gone(serve, tmp_path):
+    path = write_pane(tmp_path, estimate(COMMUTE, reports=1000))
+    index = ResultIndex(str(tmp_path))
+    index.refresh()
+    outline = index.outline()
+    with Server(index, "results", "127.0.0.1", 0) as server:  # it does not watch, so it does not know
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        path.unlink()
+        answer, _ = ask(server, f"/data/{outline['run']}/{outline['collections'][0]['windows'][0]['id']}")
+        assert answer.status == 410
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_the_command_listens_on_this_machine_alone_until_it_is_stopped(directory):
+    arguments = [sys.executable, "-m", "hushgram", "view", str(directory), "--serve", "--port", "0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("http://127.0.0.1:"), process.stderr.read()
+            port = int(line.split("/")[2].partition(":")[2])
+            with socket.create_connection(("127.0.0.1", port), timeout=10):
+                pass
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.2", port), timeout=10)
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == "hushgram: stopped\n"
+
+
+def test_mistakes_end_at_once_with_a_line_to_act_on(directory, server, capsys, tmp_path):
+    for arguments, message in [
+        (["--port", "70000", "--serve"], "--port: got 70000, allowed: 0 to 65535"),
+        (["--serve", "--port", str(server.server_address[1])], "--port 0 takes a free one"),
+        (["--serve", "--host", "256.1.1.1"], "--host 256.1.1.1"),
+        (["--port", "8000"], "--host and --port: allowed: with --serve"),
+        (["--output", "/proc/nowhere/page.html"], "--output /proc/nowhere/page.html: cannot be written"),
+    ]:
+        assert command.main(["view", str(directory), *arguments]) == 2
+        said = capsys.readouterr().err
+        assert message in said
+        assert said.count("\n") == 1
+    assert command.main(["view", str(tmp_path)]) == 2
+    assert "no snapshots there" in capsys.readouterr().err

@@ -1,0 +1,186 @@
+"""How the page is used: by keyboard, by link, in light and dark, on any width."""
+
+import itertools
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.helpers.browsing import drawn_again, lines_drawn, traces, wait_until_drawn
+from tests.helpers.colours import SIGHTS, contrast, difference
+from tests.helpers.reports import HOUR, START
+
+DE_AND_ALL = "#collection=commute&all=&group=DE"
+
+
+def focus_by_tab(page, reached):
+    """Presses Tab until the focused element is the one that is wanted."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate(f"(({reached})(document.activeElement))"):
+            return
+    pytest.fail(f"never reached by the keyboard: {reached}")
+
+
+def test_everything_is_chosen_by_the_keyboard_alone(open_page, written):
+    page = open_page(written)
+    focus_by_tab(page, "element => element.textContent.startsWith('commute')")
+    drawn_again(page, lambda: page.keyboard.press("Enter"))
+    assert page.inner_text("h2") == "commute"
+    assert page.evaluate("document.activeElement.textContent").startswith("commute")
+    focus_by_tab(page, "element => element.id === 'window'")
+    drawn_again(page, lambda: page.keyboard.press("Home"))
+    assert "(1 of 5)" in page.inner_text("#window-label")
+    drawn_again(page, lambda: page.keyboard.press("ArrowRight"))
+    assert "(2 of 5)" in page.inner_text("#window-label")
+    focus_by_tab(page, "element => element.closest('.chip')?.textContent === 'FR'")
+    drawn_again(page, lambda: page.keyboard.press("Space"))
+    assert page.evaluate("document.activeElement.closest('.chip').textContent") == "FR"
+    assert [trace["name"] for trace in traces(page, "#density .plot")] == ["all groups", "FR"]
+    focus_by_tab(page, "element => element.name === 'arrangement'")
+    drawn_again(page, lambda: page.keyboard.press("ArrowRight"))
+    assert page.locator("#density .plot").count() == 2
+    focus_by_tab(page, "element => element.closest('details')?.dataset.table === 'density'")
+    page.keyboard.press("Enter")
+    expect(page.locator("details[data-table=density] table")).to_be_visible()
+    focus_by_tab(page, "element => element.id === 'quantity'")
+    drawn_again(page, lambda: page.keyboard.press("ArrowUp"))
+    assert page.evaluate("document.activeElement.id") == "quantity"
+    page.keyboard.press("Home")
+
+
+def test_the_keyboard_leaps_over_the_list_and_every_control_shows_its_focus(open_page, written):
+    page = open_page(f"{written}{DE_AND_ALL}")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    seen = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        name, style, width = page.evaluate(
+            """() => {
+              const element = document.activeElement;
+              const { outlineStyle, outlineWidth } = getComputedStyle(element.closest(".chip") ?? element);
+              return [element.id || element.tagName, outlineStyle, parseFloat(outlineWidth)];
+            }"""
+        )
+        if name == "BODY":  # behind the last control
+            break
+        seen.append(name)
+        assert (style != "none", width >= 1) == (True, True), name
+    assert {"window", "earlier", "newest", "quantity", "SUMMARY", "INPUT"} <= set(seen)
+
+
+def test_a_link_restores_what_was_chosen(open_page, written):
+    page = open_page(f"{written}#collection=commute")
+    for act in (
+        lambda: page.fill("#window", "1"),
+        lambda: page.check("#groups >> text=DE"),
+        lambda: page.uncheck("#groups >> text=all groups"),
+        lambda: page.check("#groups >> text=FR"),
+        lambda: page.check("text=Side by side"),
+        lambda: page.select_option("#quantity", "0.9"),
+    ):
+        drawn_again(page, act)
+    link = page.url
+    assert f"window={START + HOUR}-{START + 2 * HOUR}" in link
+    other = open_page(link)
+    for one in (page, other):
+        assert "(2 of 5)" in one.inner_text("#window-label")
+        assert one.locator(".chip:has(:checked)").all_inner_texts() == ["DE", "FR"]
+        assert one.locator("#density .plot").count() == 2
+        assert one.input_value("#quantity") == "0.9"
+    assert traces(page, "#time") == traces(other, "#time")
+    assert traces(page, "#density .plot") == traces(other, "#density .plot")
+
+
+def test_going_back_goes_back(open_page, written):
+    page = open_page(f"{written}#collection=age")
+    drawn_again(page, lambda: page.click("nav >> text=latency"))
+    assert page.inner_text("h2") == "latency"
+    drawn_again(page, page.go_back)
+    assert page.inner_text("h2") == "age"
+
+
+@pytest.mark.parametrize(
+    ("link", "missing"),
+    [
+        ("#collection=nobody", "a collection"),
+        ("#collection=age&window=1-2", "a window"),
+        ("#collection=age&all=&group=XX", "a group"),
+        ("#collection=age&over=0.123", None),
+        ("#&&==%%%&collection", "a collection"),
+    ],
+)
+def test_a_link_to_what_is_not_here_shows_what_is(open_page, written, link, missing):
+    page = open_page(f"{written}{link}")
+    assert page.inner_text("h2") == "age"
+    assert lines_drawn(page, "#density") == 1
+    if missing:
+        assert f"The link names {missing} that is not here" in page.inner_text("#notice")
+    else:
+        assert page.is_hidden("#notice")
+
+
+TEXTS = [
+    *("h1", ".brand", "h2", "h3", "h4", "#about", "#window-label", "#window-label span", "#answer", "#numbers th"),
+    *("#numbers td", "nav strong", "nav span", "summary", "#warnings strong", "#warnings p", "#refused td", "button"),
+]
+BACKGROUND = """selector => {
+  const element = document.querySelector(selector);
+  for (let each = element; each; each = each.parentElement) {
+    const { backgroundColor } = getComputedStyle(each);
+    if (backgroundColor !== "rgba(0, 0, 0, 0)") return [getComputedStyle(element).color, backgroundColor];
+  }
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_stands_out_and_groups_can_be_told_apart_by_everyone(open_page, written, theme):
+    page = open_page(f"{written}{DE_AND_ALL}&group=FR&window={START}-{START + HOUR}", color_scheme=theme)
+    for selector in TEXTS:
+        ink, back = page.evaluate(BACKGROUND, selector)
+        assert contrast(ink, back) >= 4.5, selector
+    labels = page.evaluate(
+        "[...document.querySelectorAll('.main-svg text')].map((text) => getComputedStyle(text).fill)"
+    )
+    for ink in {label for label in labels if label.startswith("rgb(")}:
+        assert contrast(ink, page.evaluate("colour('page')")) >= 4.5
+    colours = page.evaluate("[0, 1, 2, 3, 4, 5].map((index) => groupColour(index))")
+    for back in page.evaluate("['page', 'card'].map((name) => colour(name))"):
+        assert min(contrast(each, back) for each in colours) >= 3
+    for sight in SIGHTS:
+        assert min(difference(*pair, sight) for pair in itertools.combinations(colours, 2)) >= 20, sight
+    looks = page.evaluate("[...Array(24).keys()].map((index) => `${groupColour(index)} ${groupDash(index)}`)")
+    assert len(set(looks)) == 24
+
+
+def test_the_theme_follows_the_system_or_the_button_and_is_remembered(open_page, serve, stream):
+    page = open_page(serve(stream[0]).address, color_scheme="dark")
+
+    def drawn_on():
+        return page.evaluate("[getComputedStyle(document.documentElement).backgroundColor, colour('page')]")
+
+    dark = drawn_on()
+    assert dark[0] == dark[1]
+    drawn_again(page, lambda: page.emulate_media(color_scheme="light"))
+    light = drawn_on()
+    assert light != dark
+    page.click("#theme")
+    assert page.inner_text("#theme") == "Theme: light"
+    assert drawn_on() == light
+    drawn_again(page, lambda: page.click("#theme"))
+    assert page.inner_text("#theme") == "Theme: dark"
+    assert drawn_on() == dark
+    page.reload()
+    wait_until_drawn(page)
+    assert page.inner_text("#theme") == "Theme: dark"
+    assert drawn_on() == dark
+
+
+@pytest.mark.parametrize("width", [360, 768, 1366, 2560])
+def test_nothing_sticks_out_at_any_width(open_page, written, width):
+    page = open_page(f"{written}{DE_AND_ALL}&group=FR&apart=", viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    sizes = page.evaluate("[...document.querySelectorAll('.main-svg')].map((svg) => svg.getBoundingClientRect().right)")
+    assert max(sizes) <= width

@@ -1,0 +1,126 @@
+"""A snapshot that was written and read back answers as the estimate did; what it does not hold, it refuses to tell."""
+
+import io
+import pickle
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import fastavro
+import numpy as np
+import pytest
+from uhi.typing.plottable import PlottableHistogram
+
+from hushgram import Collection, NotEstimableError
+from hushgram.schemas.avro_schemas import SNAPSHOT
+from hushgram.schemas.records import Key, Pane, Snapshot
+from hushgram.transforms.estimation import SHARES, snapshots
+from hushgram.transforms.tallies import Tallies
+
+DOMAINS = {
+    "linear": {"low": 0, "high": 180, "unit": "minutes"},
+    "log": {"low": 1, "high": 1000, "scale": "log"},
+    "integer": {"low": 0, "high": 255, "integer": True},
+    "mean only": {"low": 0, "high": 180, "mechanism": "piecewise"},
+}
+
+
+def _both(domain):
+    """An estimate, and its snapshot after a way through an Avro file."""
+    c = Collection(name="commute", epsilon=1.0, buckets=256, **domain)
+    counts = c.tally(c.simulate(c.domain.from_unit(np.random.default_rng(1).beta(2, 5, 5000)), seed=1))
+    tallies = Tallies({c.revision: (5000, counts)})
+    key = Key("commute", "DE", 1_700_000_000_000, 1_700_003_600_000)
+    [written] = snapshots(c, [(key, Pane(), tallies)])
+    file = io.BytesIO()
+    fastavro.writer(file, SNAPSHOT.parsed, [written.to_avro()])
+    file.seek(0)
+    [record] = fastavro.reader(file)
+    return c.estimate(counts), Snapshot.from_avro(record)
+
+
+@pytest.fixture(scope="module", params=["linear", "log", "integer"])
+def both(request):
+    return _both(DOMAINS[request.param])
+
+
+def test_the_domain_comes_back(both):
+    estimate, snapshot = both
+    assert snapshot.domain == estimate.domain
+
+
+def test_a_snapshot_answers_what_follows_from_its_probabilities(both):
+    estimate, snapshot = both
+    q = np.linspace(0, 1, 41)
+    x = estimate.edges[::5]
+    assert snapshot.quantile(q).tolist() == estimate.quantile(q).tolist()
+    assert snapshot.cdf(x).tolist() == estimate.cdf(x).tolist()
+    assert snapshot.probability(x[:-1], x[1:]).tolist() == estimate.probability(x[:-1], x[1:]).tolist()
+    for name in ("mean", "variance", "std", "median", "reports", "fit_pvalue"):
+        assert getattr(snapshot, name) == getattr(estimate, name), name
+    for name in ("edges", "density", "probabilities"):
+        assert getattr(snapshot, name).tolist() == getattr(estimate, name).tolist(), name
+    assert snapshot.to_frame().equals(estimate.to_frame())
+    assert snapshot.values().tolist() == estimate.values().tolist()
+    assert snapshot.axes == estimate.axes
+
+
+def test_a_snapshot_answers_with_the_intervals_that_it_holds(both):
+    estimate, snapshot = both
+    for of in ("mean", "variance", "std", "median"):
+        assert snapshot.interval(of) == estimate.interval(of)
+    assert [array.tolist() for array in snapshot.interval("quantile", SHARES)] == [
+        array.tolist() for array in estimate.interval("quantile", SHARES)
+    ]
+    assert type(snapshot.interval("quantile", 0.25).low) is float
+    assert snapshot.interval("quantile", 3 * 0.05) == estimate.interval("quantile", 0.15)
+    assert snapshot.interval("quantile", []).low.shape == (0,)
+    assert [array.tolist() for array in snapshot.band()] == [array.tolist() for array in estimate.band()]
+
+
+def test_a_snapshot_does_not_invent_intervals(both):
+    _, snapshot = both
+    for question, message in [
+        (lambda: snapshot.interval("quantile", 0.42), "no interval of the quantile 0.42, only of: 0.05, 0.1, "),
+        (lambda: snapshot.interval("quantile", [0.5, 0.999]), "no interval of the quantile 0.999"),
+        (lambda: snapshot.interval("cdf", 30), r"no interval of cdf; band\(\) holds the distribution function"),
+        (lambda: snapshot.interval("probability", 10, 20), "no interval of probability"),
+        (lambda: snapshot.interval("mean", level=0.9), "at 95% only, not at 0.9"),
+        (lambda: snapshot.band(0.99), "at 95% only, not at 0.99"),
+        (lambda: replace(snapshot, cdf_points=None).band(), "no band"),
+        (lambda: replace(snapshot, quantiles=()).interval("median"), "quantile 0.5, only of: none"),
+        (lambda: replace(snapshot, variance_low=None).interval("std"), "no interval of the variance"),
+    ]:
+        with pytest.raises(NotEstimableError, match=message):
+            question()
+    assert snapshot.variances() is None
+    assert snapshot.counts() is None
+    with pytest.raises(ValueError, match="q must be from 0 to 1"):
+        snapshot.interval("quantile", 2)
+    with pytest.raises(ValueError, match="scale: got 'cubic', allowed: linear, log"):
+        replace(snapshot, scale="cubic").domain  # noqa: B018
+
+
+def test_a_snapshot_of_a_mean_answers_with_the_mean():
+    estimate, snapshot = _both(DOMAINS["mean only"])
+    assert snapshot.mean == estimate.mean
+    assert snapshot.interval("mean") == estimate.interval("mean")
+    assert isinstance(snapshot, PlottableHistogram)
+    for question in (snapshot.band, snapshot.to_frame, lambda: snapshot.std, lambda: snapshot.interval("variance")):
+        with pytest.raises(NotEstimableError, match="a mean only"):
+            question()
+    assert "mean=" in repr(snapshot)
+
+
+def test_arrays_of_a_snapshot_are_read_only(both):
+    for snapshot in (both[1], pickle.loads(pickle.dumps(both[1])), replace(both[1], reports=7)):
+        for array in (snapshot.probabilities, snapshot.edges, *snapshot.band()):
+            assert not array.flags.writeable
+
+
+def test_a_snapshot_is_shown_with_its_window(both):
+    _, snapshot = both
+    hostile = replace(snapshot, key=replace(snapshot.key, collection="<script>", group="\0&", window_start=-(2**62)))
+    assert repr(snapshot).startswith("Snapshot(collection='commute', group='DE', window_start=2023-11-14T22:13:20, ")
+    caption = ET.fromstring(snapshot._repr_html_()).find("figcaption").text
+    assert "commute · group DE · 2023-11-14T22:13:20 to 2023-11-14T23:13:20 UTC · mean" in caption
+    assert "<script> · group \ufffd&" in ET.fromstring(hostile._repr_html_()).find("figcaption").text

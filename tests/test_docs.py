@@ -1,0 +1,132 @@
+"""The documents: the site builds without a warning, links hold, examples are possible, generated pages are current."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hushgram
+from devtools import collection_keys
+from hushgram import config
+from hushgram.config import DOMAIN_KEYS, parse_collections
+from hushgram.pipelines.cli import command, tables
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").rglob("*.md")]
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def names(pages):
+    return [str(page.relative_to(ROOT)) for page in pages]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [body for found, body in FENCE.findall(page.read_text(encoding="utf-8")) if found == language]
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub and the site make them of headings."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_relative_links_lead_to_files_and_headings(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.is_file(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_files_of_code_that_are_named_are_there(page):
+    files = [path for path in ROOT.rglob("*.py") if not {".venv", "build", ".tools"} & set(path.parts)]
+    known = {str(path.relative_to(ROOT)) for path in files}
+    for name in re.findall(r"`([\w./-]+\.py)`", page.read_text(encoding="utf-8")):
+        assert any(f"/{path}".endswith(f"/{name}") for path in known), name
+
+
+def test_the_readme_is_read_in_one_sitting():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_collections_of_the_documents_are_possible():
+    defined = [text for page in PAGES for text in blocks(page, "yaml") if text.startswith("collections:")]
+    assert defined
+    for text in defined:
+        assert parse_collections(text)
+
+
+@pytest.mark.slow
+def test_the_pipeline_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    [pipeline] = [text for text in blocks(ROOT / "README.md", "python") if "hushgram.beam" in text]
+    [collections] = [text for text in blocks(ROOT / "docs" / "collections.md", "yaml") if "commute" in text]
+    monkeypatch.chdir(tmp_path)
+    Path("collections.yaml").write_text(collections, encoding="utf-8")
+    arguments = ["--collections", "collections.yaml", "--reports", "3000", "--hours", "1", "--output", "reports"]
+    assert command.main(["simulate", *arguments]) == 0
+    capsys.readouterr()
+    exec(compile(pipeline, "README.md", "exec"), {})  # as a person would paste it
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5  # age, commute, and commute of each of its three groups
+    assert sum(int(line.split()[1]) for line in lines) == 3 * 3000  # groups add up to the whole
+
+
+def test_the_page_of_keys_is_current():
+    assert collection_keys.PAGE.read_text(encoding="utf-8") == collection_keys.page(), (
+        "write it again: python -m devtools.collection_keys"
+    )
+
+
+def test_the_page_of_keys_has_every_key_with_its_meaning():
+    rows = [line.strip("| \n").split(" | ") for line in collection_keys.page().splitlines() if line.startswith("| `")]
+    keys = {row[0].strip("`") for row in rows}
+    own = {name for name in config.collection_keys() if name != "domain"}
+    assert keys == own | {f"domain.{name}" for name in DOMAIN_KEYS} | {
+        f"windows.{name}" for name in collection_keys.WINDOW_KEYS
+    }
+    assert len(rows) == len(keys)
+    for row in rows:
+        assert all(row[column].strip() for column in (0, 1, 3, 4)), row
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    before = {path: path.stat().st_mtime_ns for path in ROOT.glob("docs/**/*")}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    build = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
+    )
+    assert (build.returncode, build.stderr) == (0, "")
+    assert before == {path: path.stat().st_mtime_ns for path in ROOT.glob("docs/**/*")}
+    index, api = ((tmp_path / "site" / f"{name}.html").read_text(encoding="utf-8") for name in ("index", "api"))
+    assert "Start here" in index
+    for name in (*hushgram.__all__, "Collection.report", "Estimate.quantile", "Estimate.interval"):
+        assert f'id="hushgram.{name}"' in api, name
+    assert (tmp_path / "site" / "deploy" / "flink" / "index.html").is_file()
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_demo_prints(tmp_path, monkeypatch, capsys):
+    """The reports of a collection depend on its own command alone, so that one of the demo's three is enough."""
+    [example] = [text for text in blocks(ROOT / "README.md", "text") if text.startswith("pickup")]
+    demo = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [prefix] = re.findall(r"^SIMULATE := \$\(BIN\)/hushgram (.*)$", demo, re.MULTILINE)
+    [rest] = re.findall(r"\$\(SIMULATE\) (--collection pickup .*) --output", demo)
+    monkeypatch.chdir(ROOT)
+    assert command.main([*prefix.split(), *rest.split(), "--output", f"{tmp_path}/reports"]) == 0
+    counted = ["--input", f"{tmp_path}/reports/*.avro", "--output", f"{tmp_path}/results"]
+    assert command.main(["aggregate", "--collections", "examples/demo.yaml", *counted]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(tables, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert command.main(["show", f"{tmp_path}/results", "--truth", f"{tmp_path}/reports/truth.jsonl"]) == 0
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:7] == example.splitlines()

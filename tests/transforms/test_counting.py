@@ -1,0 +1,275 @@
+"""Which reports are counted, and how: against a loop over single reports, and under every way of cutting them."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hushgram import Collection, Windows
+from hushgram.schemas.columns import Labels, ReportColumns
+from hushgram.schemas.records import Events
+from hushgram.transforms.collection_index import EARLIEST, CollectionIndex, cell_width
+from hushgram.transforms.counting import tally
+from hushgram.transforms.deduplication import first_of_each_id
+from hushgram.transforms.parsing import ORDER, accept
+from hushgram.transforms.uploads import Uploads, pieces, unpack
+
+HOUR = 3_600_000
+NOW = 1_767_225_600_000
+SLIDING = Windows(size=3 * HOUR, every=2 * HOUR)
+COLLECTIONS = [
+    Collection(name="commute", low=0, high=180, buckets=16, epsilon=1, groups=["DE", "FR"], previous=[{"epsilon": 2}]),
+    Collection(name="age", low=0, high=7, integer=True, buckets=8, epsilon=2, windows=SLIDING),
+    Collection(name="seeded", low=0, high=1, buckets=8, epsilon=1, mechanism="seeded_hashing"),
+    Collection(name="wide", low=0, high=1, buckets=1024, epsilon=1, mechanism="hierarchy"),
+]  # fmt: skip
+INDEX = CollectionIndex.of(COLLECTIONS)
+REVISIONS = {c.name: list(c.revisions) for c in COLLECTIONS}
+
+
+def columns_of(rows, packed=False):
+    """Rows (collection, revision, group, event time, id, cell or bytes) as columns."""
+
+    def labels(values):
+        names = tuple(dict.fromkeys(values))
+        return Labels(names, np.array([names.index(value) for value in values], dtype=np.int64))
+
+    ids = np.array([divmod(row[4] or 0, 2**64) for row in rows], dtype=np.uint64).reshape(-1, 2)
+    return ReportColumns(
+        collection=labels([row[0] for row in rows]),
+        revision=np.array([int(row[1], 16) for row in rows], dtype=np.uint64),
+        group=labels([row[2] for row in rows]),
+        event_time=np.array([row[3] for row in rows], dtype=np.int64),
+        has_id=np.array([row[4] is not None for row in rows], dtype=bool),
+        id=ids,
+        cells=None if packed else np.array([row[5] for row in rows], dtype=np.int64),
+        packed=tuple(row[5] for row in rows) if packed else None,
+    )
+
+
+def why_not(row):
+    """The reason for which one report is refused, by the rules as documented."""
+    name, revision, group, when, _, cell = row
+    collection = {c.name: c for c in COLLECTIONS}.get(name)
+    if collection is None:
+        return "unknown_collection"
+    if revision not in collection.revisions:
+        return "unknown_revision"
+    if not 0 <= cell < collection.revisions[revision].mechanism.cells:
+        return "cell_out_of_range"
+    if group is not None and group not in collection.groups:
+        return "unknown_group"
+    if when > NOW + 300_000:
+        return "from_the_future"
+    return "too_old" if when < EARLIEST else None
+
+
+names = st.sampled_from([*REVISIONS, "nobody", ""])
+revisions = st.sampled_from([r for known in REVISIONS.values() for r in known] + ["00" * 8, "ff" * 8])
+times = st.one_of(
+    st.integers(NOW - 9 * HOUR, NOW),
+    st.sampled_from([NOW + 300_000, NOW + 300_001, 0, -1, EARLIEST, EARLIEST - 1, -(2**63), 2**63 - 1]),
+)
+cells = st.one_of(st.integers(0, 20), st.sampled_from([-1, 2**40, 2**63 - 1, -(2**63)]))
+groups = st.sampled_from([None, "DE", "FR", "XX"])
+ids = st.none() | st.integers(0, 2**128 - 1)
+honest = st.sampled_from([(c.name, r) for c in COLLECTIONS for r in c.revisions])
+rows = st.one_of(
+    st.tuples(names, revisions, groups, times, ids, cells),
+    st.builds(lambda nr, when, cell: (*nr, None, when, None, cell), honest, times, st.integers(0, 7)),
+)
+
+
+def partials(uploads):
+    """The partial tallies of uploads, with names for their parts: each is of one revision."""
+    for slice_, tallies in tally(INDEX, uploads):
+        [(revision, (reports, counts))] = tallies.parts.items()
+        yield SimpleNamespace(
+            **slice_._asdict(), revision=revision, reports=reports, counts=counts, events=tallies.events
+        )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(rows, max_size=25))
+def test_reports_are_judged_and_counted_one_as_many(reports):
+    uploads, refused = accept(INDEX, columns_of(reports), NOW)
+    reasons = Counter(why_not(row) for row in reports)
+    assert {refusal.reason: refusal.reports for refusal in refused} == {r: n for r, n in reasons.items() if r}
+    assert uploads.reports + sum(refusal.reports for refusal in refused) == len(reports)
+    expected, times_of = {}, {}
+    for row in reports:
+        if why_not(row) is None:
+            collection = COLLECTIONS[INDEX.places[row[0]]]
+            start = row[3] // collection.windows.slice * collection.windows.slice
+            expected.setdefault((row[0], row[1], row[2], start), []).append(row[5])
+            times_of.setdefault((row[0], row[1], row[2], start), []).append(row[3])
+    found = {(p.collection, p.revision, p.group, p.start): p for p in partials(uploads)}
+    assert set(found) == set(expected)
+    for key, its_cells in expected.items():
+        revision = COLLECTIONS[INDEX.places[key[0]]].revisions[key[1]]
+        assert found[key].counts.tolist() == revision.tally(its_cells).tolist()
+        assert found[key].reports == len(its_cells)
+        assert found[key].events == Events(min(times_of[key]), max(times_of[key]), len(its_cells))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_cut_gives_the_same_totals(data):
+    reports = data.draw(st.lists(rows, max_size=25))
+    cut = data.draw(st.integers(0, len(reports)))
+
+    def totals(*parts):
+        summed = {}
+        for part in parts:
+            for p in partials(accept(INDEX, columns_of(part), NOW)[0]):
+                key = (p.collection, p.revision, p.group, p.start)
+                counts, events = summed.get(key, (0, p.events))
+                summed[key] = counts + p.counts, events | p.events if key in summed else events
+        return {key: (counts.tolist(), events) for key, (counts, events) in summed.items()}
+
+    assert totals(reports) == totals(reports[:cut], reports[cut:])
+
+
+def pack(name, revision, values):
+    alphabet = COLLECTIONS[INDEX.places[name]].revisions[revision].mechanism.cells
+    return np.array(values, dtype=f"<u{cell_width(alphabet)}").tobytes()
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(honest, times, st.lists(st.integers(0, 15), max_size=6)), max_size=10))
+def test_a_batch_counts_as_its_reports_do(batches):
+    packed = [(*nr, None, when, None, pack(*nr, values)) for nr, when, values in batches]
+    single = [(*nr, None, when, None, value) for nr, when, values in batches for value in values]
+    many, refused_many = accept(INDEX, columns_of(packed, packed=True), NOW)
+    # One bad cell refuses its whole batch, so only honest ones are compared here.
+    bad = [why_not((*nr, None, when, None, value)) for nr, when, values in batches for value in values]
+    if not any(reason == "cell_out_of_range" for reason in bad):
+        one_by_one, refused_one = accept(INDEX, columns_of(single), NOW)
+        as_dict = [
+            {(p.collection, p.revision, p.start): p.counts.tolist() for p in partials(uploads)}
+            for uploads in (many, one_by_one)
+        ]
+        assert as_dict[0] == as_dict[1]
+        spans = [[(p.events.first, p.events.last) for p in partials(uploads)] for uploads in (many, one_by_one)]
+        assert spans[0] == spans[1]
+        accepted = [values for nr, when, values in batches if values and why_not((*nr, None, when, None, 0)) is None]
+        assert sum(p.events.uploads for p in partials(many)) == len(accepted)
+        counted = [sum(refusal.reports for refusal in refused) for refused in (refused_many, refused_one)]
+        assert counted[0] == counted[1]
+
+
+def test_bad_batches_are_refused_whole():
+    commute, seeded = REVISIONS["commute"][0], REVISIONS["seeded"][0]
+    rows = [
+        ("commute", commute, None, NOW, None, bytes([1, 2, 3])),
+        ("commute", commute, None, NOW, None, bytes([1, 2, 255])),
+        ("seeded", seeded, None, NOW, None, b"1234567"),
+        ("nobody", commute, None, NOW, None, b"12"),
+        ("commute", commute, None, NOW, None, b""),
+        ("seeded", seeded, None, NOW, None, b"\xff" * 8),
+    ]
+    uploads, refused = accept(INDEX, columns_of(rows, packed=True), NOW)
+    assert uploads.reports == 3
+    assert len(uploads) == 2
+    assert {r.reason: r.reports for r in refused} == {
+        "cell_out_of_range": 4,
+        "ragged_cells": None,
+        "unknown_collection": None,
+    }
+    assert all("\n" not in r.detail for r in refused)
+
+
+def test_ids_stay_with_their_uploads():
+    commute = REVISIONS["commute"][0]
+    rows = [("commute", commute, "DE", NOW, 7 * 2**64 + i if i % 2 else None, i) for i in range(8)]
+    rows[3] = ("commute", commute, "DE", NOW, 9, 10**6)
+    uploads, _ = accept(INDEX, columns_of(rows), NOW)
+    assert uploads.has_id.tolist() == [False, True, False, False, True, False, True]
+    assert uploads.id[uploads.has_id].tolist() == [[7, 1], [7, 5], [7, 7]]
+    assert uploads.take(uploads.has_id).cells.tolist() == [1, 5, 7]
+
+
+def test_the_details_help():
+    commute = REVISIONS["commute"][0]
+    rows = [("commute", commute, "XX", NOW, None, 1)] * 3 + [("commute", commute, None, NOW, None, 99)]
+    details = {r.reason: r.detail for r in accept(INDEX, columns_of(rows), NOW)[1]}
+    assert details["unknown_group"] == "group 'XX' of 'commute', and 2 more"
+    cells = COLLECTIONS[0].mechanism.cells
+    assert details["cell_out_of_range"] == f"cell 99 of 'commute', which has 0 to {cells - 1}"
+    assert set(details) < set(ORDER)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_no_reports_and_one(count):
+    rows = [("age", REVISIONS["age"][0], None, NOW, None, 3)] * count
+    uploads, refused = accept(INDEX, columns_of(rows), NOW)
+    assert (len(uploads), refused, len(list(tally(INDEX, uploads)))) == (count, [], count)
+
+
+@settings(max_examples=200, deadline=None)
+@example([(0, 0, []), (1, 0, []), (0, 0, [0, 1])])  # as many cells as uploads, but not one each
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.lists(st.integers(0, 7), max_size=4)), max_size=20))
+def test_each_id_counts_once_wherever_it_goes(drawn):
+    revision = REVISIONS["age"][0]
+    packed = [
+        ("age", revision, None, NOW - hour * HOUR, (number * 7919) % 5 * 2**64 + number, pack("age", revision, cells))
+        for number, hour, cells in drawn
+    ]
+    uploads, _ = accept(INDEX, columns_of(packed, packed=True), NOW)
+    by_shard = {}
+    for part in (uploads.between(0, len(uploads) // 2), uploads.between(len(uploads) // 2, len(uploads))):
+        for shard, piece in pieces(part, NOW, count=3):
+            by_shard.setdefault(shard, []).append(unpack(piece)[0])
+    unique = [first_of_each_id(parts) for parts in by_shard.values()]
+    kept = [tuple(row) for first, _ in unique for row in first.id.tolist()]
+    assert sorted(kept) == sorted({divmod(row[4], 2**64) for row in packed})
+    assert sum(len(first) + len(rest) for first, rest in unique) == len(packed)
+    assert sum(first.reports + rest.reports for first, rest in unique) == uploads.reports
+    # The cells stay with their upload.
+    by_id = {}
+    for row in packed:
+        by_id.setdefault(divmod(row[4], 2**64), []).append(row[5])
+    for first, rest in unique:
+        for part in (first, rest):
+            for index in range(len(part)):
+                one = part.between(index, index + 1)
+                assert pack("age", revision, one.cells) in by_id[tuple(one.id[0].tolist())]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(EARLIEST, NOW),
+            st.integers(-1, 300),
+            st.integers(0, 2**64 - 1),
+            st.lists(st.integers(0, 2**63 - 1), max_size=3),
+        ),
+        max_size=20,
+    )
+)
+def test_pieces_hold_every_number_however_wide(rows):
+    times, groups, ids, cells = ([row[column] for row in rows] for column in range(4))
+    same = np.zeros(len(rows), dtype=np.int64)
+    uploads = Uploads(
+        collection=same,
+        revision=same,
+        group=np.array(groups, dtype=np.int64),
+        event_time=np.array(times, dtype=np.int64),
+        has_id=np.ones(len(rows), dtype=bool),
+        id=np.array([(7, one) for one in ids], dtype=np.uint64).reshape(-1, 2),
+        sizes=np.array([len(part) for part in cells], dtype=np.int64),
+        cells=np.array([cell for part in cells for cell in part], dtype=np.int64),
+    )
+    found = []
+    for shard, piece in pieces(uploads, NOW, count=3):
+        part, received = unpack(piece)
+        assert received == NOW
+        assert (part.id[:, 1] % np.uint64(3) == shard).all()
+        for index in range(len(part)):
+            one = part.between(index, index + 1)
+            found.append((one.event_time[0], one.group[0], one.id[0, 1], one.cells.tolist()))
+    assert sorted(found) == sorted(rows)

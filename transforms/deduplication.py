@@ -1,0 +1,271 @@
+"""Uploads that carry an id, each counted once: in a stream by keyed state, in batch also against earlier runs."""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.coders import BytesCoder
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.metrics.metric import Metrics
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import Timestamp
+
+from hushgram._arrays import BoolArray, IntArray
+from hushgram.schemas.columns import UIntArray
+from hushgram.schemas.records import DeadLetter
+from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.counting import TallyUploads
+from hushgram.transforms.filesystem import write_atomically
+from hushgram.transforms.run_store import ids_paths
+from hushgram.transforms.runs import Attempt
+from hushgram.transforms.uploads import Uploads, unpack
+
+NO_IDS: UIntArray = np.empty((0, 2), dtype=np.uint64)
+
+
+def first_of_each_id(parts: Sequence[Uploads], known: UIntArray = NO_IDS) -> tuple[Uploads, Uploads]:
+    """The uploads whose id comes for the first time, and the others; `known` ids have come before.
+
+    Which of several uploads with one id comes first is not promised; that one of them counts is.
+    """
+    together = Uploads.together(parts)
+    ids = np.concatenate([known, together.id]) if len(known) else together.id
+    high, low = ids[:, 0], ids[:, 1]
+    ordered = np.sort(low)
+    if not (ordered[1:] == ordered[:-1]).any():  # most shards have no duplicate, and sorting one column is cheap
+        return together, together.between(0, 0)
+    order = np.lexsort((high, low))  # stable: of equal ids the known ones stay first
+    same = (np.diff(low[order]) == 0) & (np.diff(high[order]) == 0)
+    is_first = np.ones(len(ids), dtype=bool)
+    is_first[order[1:]] = ~same
+    is_first = is_first[len(known) :]
+    return together.take(is_first), together.take(~is_first)
+
+
+def duplicates(repeated: Uploads, received: int) -> DeadLetter:
+    """The dead letter for uploads that have come before."""
+    detail = f"{len(repeated)} uploads with an id that had come before"
+    return DeadLetter("duplicate", repeated.reports, detail, "deduplication", None, received)
+
+
+COUNTED_IDS = "counted_ids"
+
+
+class DeduplicateBatch(TallyUploads):
+    """All uploads of one shard of ids: each id counts once.
+
+    With an attempt of a run, ids that other runs have counted count as seen, and those counted here are kept for the
+    runs to come: (shard, when they expire, in milliseconds) comes out as `COUNTED_IDS`.
+    """
+
+    def __init__(self, index: CollectionIndex, attempt: Attempt | None = None) -> None:
+        super().__init__(index)
+        self.attempt = attempt
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        shard, blocks = element
+        parts = [unpack(block) for block in blocks]
+        known = NO_IDS if self.attempt is None else known_ids(self.attempt, shard)
+        unique, repeated = first_of_each_id([uploads for uploads, _ in parts], known)
+        if len(repeated):
+            yield self.refuse(duplicates(repeated, max(received for _, received in parts)))
+        if self.attempt is not None and len(unique):
+            [path] = ids_paths(self.attempt.folder, [shard])
+            write_atomically(path, unique.id.astype("<u8", copy=False).tobytes())
+            expire_ms = int((unique.event_time + self.index.max_ages[unique.collection]).max())
+            yield TaggedOutput(COUNTED_IDS, (shard, expire_ms))
+        yield from self.count(unique)
+
+
+def known_ids(attempt: Attempt, shard: int) -> UIntArray:
+    """The ids of one shard that other runs have counted."""
+    found = [NO_IDS]
+    for folder, shards in attempt.known_ids:
+        if shard in shards:
+            [path] = ids_paths(folder, [shard])
+            with FileSystems.open(path) as stream:
+                found.append(np.frombuffer(stream.read(), "<u8").reshape(-1, 2))
+    return np.concatenate(found)
+
+
+ID_BYTES = 16
+CHUNK_IDS = 1 << 16
+EXPIRY = struct.Struct("<q")
+
+
+class SeenIds:
+    """Ids by the time, in milliseconds, from which a duplicate would be too old to be counted anyway.
+
+    These times are rounded up to a multiple of `grain`, so that there are few of them. As bytes, ids are chunks: an
+    expiry and the ids that share it, in any number of chunks and any order.
+    """
+
+    def __init__(self, grain: int, chunks: Iterable[bytes] = ()) -> None:
+        self.grain = grain
+        self._by_expiry: dict[int, set[bytes]] = {}
+        for chunk in chunks:
+            [expiry] = EXPIRY.unpack_from(chunk)
+            self._by_expiry.setdefault(expiry, set()).update(_split(chunk[EXPIRY.size :]))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_expiry.values()))
+
+    @property
+    def next_expiry(self) -> int | None:
+        return min(self._by_expiry, default=None)
+
+    def add(self, ids: Sequence[bytes], expiries: IntArray) -> tuple[BoolArray, list[bytes]]:
+        """Which of some uploads' ids come for the first time, and the chunks to keep them in."""
+        known: set[bytes] = set()
+        for kept in self._by_expiry.values():
+            known.update(kept.intersection(ids))
+        is_new = np.ones(len(ids), dtype=bool)
+        added: dict[int, list[bytes]] = {}
+        rounded = (-(-expiries // self.grain) * self.grain).tolist()
+        for row, (one, expiry) in enumerate(zip(ids, rounded, strict=True)):
+            if one in known:
+                is_new[row] = False
+            else:
+                known.add(one)
+                added.setdefault(expiry, []).append(one)
+        for expiry, new in added.items():
+            self._by_expiry.setdefault(expiry, set()).update(new)
+        return is_new, [chunk for expiry, new in added.items() for chunk in _chunks(expiry, new)]
+
+    def forget(self, now: int) -> None:
+        """Drop what has expired by a time."""
+        self._by_expiry = {expiry: kept for expiry, kept in self._by_expiry.items() if expiry > now}
+
+    def chunks(self) -> Iterator[bytes]:
+        """All of it, in as few chunks as may be."""
+        for expiry, kept in self._by_expiry.items():
+            yield from _chunks(expiry, list(kept))
+
+
+def _chunks(expiry: int, ids: Sequence[bytes]) -> Iterator[bytes]:
+    for start in range(0, len(ids), CHUNK_IDS):
+        yield EXPIRY.pack(expiry) + b"".join(ids[start : start + CHUNK_IDS])
+
+
+def _split(joined: bytes) -> list[bytes]:
+    return [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
+
+
+def ids_of(pairs: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> list[bytes]:
+    """Ids as columns hold them, two numbers each, as bytes."""
+    return _split(np.ascontiguousarray(pairs).tobytes())
+
+
+GRAINS = 8
+"""Ids are forgotten in this many steps for each max_age; each step writes those that stay again."""
+LEAST_GRAIN = 1000
+
+
+def grain_ms(max_age_ms: int) -> int:
+    """The step in which ids are forgotten: the times at which they expire are rounded up to a multiple of it.
+
+    >>> grain_ms(86_400_000), grain_ms(0)
+    (10800000, 1000)
+    """
+    return max(LEAST_GRAIN, max_age_ms // GRAINS)
+
+
+class ShardMemory:
+    """By job and shard, the ids that the state holds, and the mark that the state had then.
+
+    A shard is taken out until it has its fresh mark: what a bundle adds before it fails, or while the engine has given
+    it up and repeats it, must not be seen by another.
+    """
+
+    def __init__(self) -> None:
+        self._shards: dict[tuple[str, int], tuple[bytes, SeenIds]] = {}
+
+    def take(self, job: str, shard: int) -> tuple[bytes, SeenIds] | None:
+        return self._shards.pop((job, shard), None)
+
+    def put(self, job: str, shard: int, mark: bytes, seen: SeenIds) -> None:
+        self._shards[job, shard] = mark, seen
+
+    def clear(self) -> None:
+        self._shards.clear()
+
+
+MEMORY = ShardMemory()
+"""One for the process, since any of its threads may get the next bundle of a shard."""
+
+
+class DeduplicateStream(TallyUploads):
+    """Blocks of one shard of ids in; what is new is tallied, what came before becomes a dead letter.
+
+    The bag of ids is only added to, and read when memory does not hold the same: every change leaves a fresh mark in
+    the state, so that after a failure, when the state is that of a checkpoint, memory is known to be of another time.
+    """
+
+    MARK = ReadModifyWriteStateSpec("mark", BytesCoder())
+    IDS = BagStateSpec("ids", BytesCoder())
+    FORGET = TimerSpec("forget", TimeDomain.WATERMARK)
+
+    def __init__(self, index: CollectionIndex) -> None:
+        super().__init__(index)
+        self.job = secrets.token_hex(8)
+        self.grain = grain_ms(int(index.max_ages.max(initial=0)))
+
+    def process(
+        self,
+        element: tuple[int, bytes],
+        mark: Any = beam.DoFn.StateParam(MARK),
+        ids: Any = beam.DoFn.StateParam(IDS),
+        forget: Any = beam.DoFn.TimerParam(FORGET),
+    ) -> Iterator[Any]:
+        shard, block = element
+        uploads, received = unpack(block)
+        seen = self._seen(shard, mark, ids)
+        before = seen.next_expiry
+        # Received at the very max_age, a report still counts: ids are needed up to and with that millisecond.
+        expiries = uploads.event_time + self.index.max_ages[uploads.collection] + 1
+        is_new, chunks = seen.add(ids_of(uploads.id), expiries)
+        for chunk in chunks:
+            ids.add(chunk)
+        self._remember(shard, mark, seen)
+        if chunks and (before is None or seen.next_expiry < before):  # type: ignore[operator]
+            forget.set(Timestamp(micros=1000 * seen.next_expiry))  # type: ignore[operator]
+        if not is_new.all():
+            yield self.refuse(duplicates(uploads.take(~is_new), received))
+        yield from self.count(uploads if is_new.all() else uploads.take(is_new))
+
+    @on_timer(FORGET)
+    def forget_expired(
+        self,
+        shard: Any = beam.DoFn.KeyParam,
+        now: Any = beam.DoFn.TimestampParam,
+        mark: Any = beam.DoFn.StateParam(MARK),
+        ids: Any = beam.DoFn.StateParam(IDS),
+        forget: Any = beam.DoFn.TimerParam(FORGET),
+    ) -> None:
+        seen = self._seen(shard, mark, ids)
+        seen.forget(now.micros // 1000)
+        ids.clear()
+        for chunk in seen.chunks():
+            ids.add(chunk)
+        self._remember(shard, mark, seen)
+        if seen.next_expiry is not None:
+            forget.set(Timestamp(micros=1000 * seen.next_expiry))
+
+    def _seen(self, shard: int, mark: Any, ids: Any) -> SeenIds:
+        remembered = MEMORY.take(self.job, shard)
+        if remembered is not None and mark.read() == remembered[0]:
+            return remembered[1]
+        return SeenIds(self.grain, ids.read())
+
+    def _remember(self, shard: int, mark: Any, seen: SeenIds) -> None:
+        fresh = secrets.token_bytes(8)
+        mark.write(fresh)
+        MEMORY.put(self.job, shard, fresh, seen)
+        Metrics.distribution("ids", "ids_in_shard").update(len(seen))

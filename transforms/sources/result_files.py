@@ -1,0 +1,148 @@
+"""Results read back from files: snapshots and histograms, of each window the best."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow.parquet as pq
+from apache_beam.io.filesystems import FileSystems
+
+from hushgram.schemas.reader import avro_records
+from hushgram.schemas.records import Histogram, Key, Snapshot
+from hushgram.transforms.filesystem import Matched, match_files, open_file
+from hushgram.transforms.run_store import DEAD_LETTERS, committed_runs, listed_again_if_gone
+from hushgram.transforms.runs import run_folder
+
+LOG = logging.getLogger(__name__)
+Result = TypeVar("Result", Snapshot, Histogram)
+
+ENDINGS = (".avro", ".parquet", ".jsonl")
+
+
+class ResultsError(Exception):
+    """Results that are not there, or cannot be read: one line that says which, and why.
+
+    >>> try:
+    ...     read_snapshots("no/such/folder")
+    ... except ResultsError as error:
+    ...     print(error)
+    no/such/folder: no such directory
+    """
+
+
+def read_snapshots(path: str) -> list[Snapshot]:
+    """The snapshots in a folder that `WriteSnapshots` or the command has written: of each window, the best pane.
+
+    Args:
+        path: The folder of results, or its folder `snapshots`, on any file system that Beam knows.
+
+    Returns:
+        Snapshots by collection, window and group; group None, which is all groups together, comes first.
+
+    Raises:
+        ResultsError: There is no snapshot, or a file cannot be read.
+
+    >>> read_snapshots("no/such/folder")
+    Traceback (most recent call last):
+    hushgram.transforms.sources.result_files.ResultsError: no/such/folder: no such directory
+    """
+    return read_results(path, "snapshots", Snapshot.from_avro)
+
+
+def read_histograms(path: str) -> list[Histogram]:
+    """The histograms in a folder of results, as `read_snapshots` reads snapshots.
+
+    >>> read_histograms("no/such/folder")
+    Traceback (most recent call last):
+    hushgram.transforms.sources.result_files.ResultsError: no/such/folder: no such directory
+    """
+    return read_results(path, "histograms", Histogram.from_avro)
+
+
+def log_passed_over(found: Matched) -> None:
+    for passed_over in found.passed_over:
+        LOG.warning("%s", passed_over)
+
+
+def read_results(
+    directory: str,
+    kind: str,
+    from_avro: Callable[[Mapping[str, Any]], Result],
+    report_passed_over: Callable[[Matched], None] = log_passed_over,
+) -> list[Result]:
+    """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
+    try:
+        return listed_again_if_gone(lambda: best(map(from_avro, _records(directory, kind, report_passed_over))))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ResultsError(f"{directory}: files that hold something else than {kind}: no {error}") from None
+
+
+def _records(directory: str, kind: str, report_passed_over: Callable[[Matched], None]) -> Iterator[Any]:
+    paths = list[str]()
+    for folder in (FileSystems.join(directory, kind), directory):
+        found = matching(folder, "*/*")
+        report_passed_over(found)
+        paths = [file.path for file in found.files]
+        if paths:
+            break
+    if not paths:
+        raise ResultsError(f"{directory}: {none_there(directory, kind)}")
+    for path in paths:
+        yield from read_records(path)
+
+
+def letter_folders(directory: str) -> list[str]:
+    """Where dead letters are: those of a stream, and those of each batch run that counts."""
+    runs = [run_folder(directory, run.identity) for run in committed_runs(directory)]
+    return [FileSystems.join(folder, DEAD_LETTERS) for folder in (directory, *runs)]
+
+
+def none_there(directory: str, kind: str) -> str:
+    """Why there are no results of a kind, and what writes them."""
+    if "://" not in directory and not Path(directory).exists():
+        return "no such directory"
+    kinds = ", ".join(ENDINGS)
+    return f"no {kind} there, as {kinds} files below a folder for each collection; `hushgram aggregate` writes them"
+
+
+def result_files(directory: str, kind: str) -> list[str]:
+    return [file.path for file in matching(FileSystems.join(directory, kind), "*/*").files]
+
+
+def matching(directory: str, pattern: str) -> Matched:
+    """The files of results that a pattern finds below a directory, by name, and what of that name is passed over."""
+    found = match_files(pattern, directory)
+    passed_over = (part for part in found.passed_over if part.path.endswith(ENDINGS))
+    return Matched(tuple(file for file in found.files if file.path.endswith(ENDINGS)), tuple(passed_over))
+
+
+def best(results: Iterable[Result]) -> list[Result]:
+    """One result for each collection, group and window: by generation, then reports, then pane."""
+    chosen: dict[Key, Result] = {}
+    for result in results:
+        if result.key not in chosen or result.rank > chosen[result.key].rank:
+            chosen[result.key] = result
+    return [
+        chosen[key] for key in sorted(chosen, key=lambda k: (k.collection, k.window_start, k.window_end, k.group or ""))
+    ]
+
+
+def read_records(path: str) -> list[Any]:
+    """The records of one file of results."""
+    try:
+        with open_file(path) as file:
+            data = file.read()
+        if path.endswith(".parquet"):
+            return pq.read_table(io.BytesIO(data)).to_pylist()
+        if path.endswith(".jsonl"):
+            return [json.loads(line) for line in data.splitlines()]
+        return list(avro_records(data))
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a foreign or damaged file may raise what its reader happens to raise
+        raise ResultsError(f"{path}: cannot be read: {error}") from None
