@@ -32,7 +32,7 @@ from hushgram.pipelines.cli.outputs import check_directory, disk_errors_in_one_l
 from hushgram.pipelines.cli.progress import Progress
 from hushgram.pipelines.formatting import count
 from hushgram.pipelines.results import result_files
-from hushgram.pipelines.runners import check_runner, engine_of, only_translated, pipeline_with, quieten
+from hushgram.pipelines.runners import check_runner, engine_of, job_errors, only_translated, pipeline_with
 from hushgram.pipelines.staging import staged_requirements
 from hushgram.schemas.records import REASONS
 from hushgram.transforms.aggregate import AggregateRun
@@ -157,7 +157,6 @@ def run(argv: Sequence[str]) -> int:
     parser = command_parser("aggregate", __doc__, EXAMPLE)
     add_arguments(parser)
     options, rest = parse(parser, argv, runner="FnApiRunner")
-    quieten()
     check_runner(rest)
     for_beam = plain_flags(rest)
     return execute(job_of(options, for_beam), for_beam)
@@ -177,7 +176,7 @@ def execute(job: BatchJob, for_beam: Sequence[str]) -> int:
             attempt = plan_run(job)
             pipeline = pipeline_with(options)
             build(pipeline, job, attempt)
-            with Progress():
+            with job_errors(), Progress():
                 engine.submitting()
                 with staged_requirements(pipeline.options):
                     result = pipeline.run()

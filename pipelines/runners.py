@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions, TestOptions
+from apache_beam.runners.worker import sdk_worker
 
-from hushgram.pipelines.cli import signals
+from hushgram.pipelines.cli import logs, signals
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.cli.options import by_name, plain_flags, short_name, suggestion
 
@@ -110,22 +111,25 @@ def only_translated(options: PipelineOptions) -> bool:
 
 def pipeline_with(options: PipelineOptions) -> beam.Pipeline:
     """A pipeline for the runner that the options name, or the line that says what is wrong with them."""
+    # A worker inside this process prints each failure that it also logs; what is logged can be left out.
+    vars(sdk_worker)["print"] = lambda *_, **__: None
     try:
         return beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:  # values that do not go together, a runner not installed
         raise UsageError(" ".join(str(error).split())) from None
 
 
-def quieten() -> None:
-    """Silences what is expected: Prism logs every step, and Beam every program that it ends and every option of a job
-    server that its Python package does not know. The command has checked each option by then."""
-    for name in ("PrismJobServer", "apache_beam.utils.subprocess_server"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    logging.getLogger("apache_beam.options.pipeline_options").addFilter(_is_unexpected)
-
-
-def _is_unexpected(record: logging.LogRecord) -> bool:
-    return not record.getMessage().startswith(("Unparseable argument: ", "Discarding unparseable args: "))
+@contextmanager
+def job_errors() -> Iterator[None]:
+    """Around a running job: an error of ours that ended it, as a sink that stays away raises it, becomes its line."""
+    try:
+        yield
+    except Exception as error:
+        reason = logs.own_error(error)
+        if reason is None:
+            raise
+        logs.end()
+        raise UsageError(f"the job ended: {reason}") from None
 
 
 def _written(name: str, value: str) -> str:

@@ -16,7 +16,6 @@ from hushgram import Collection, CollectionError
 from hushgram.pipelines.cli import sinks
 from hushgram.pipelines.cli.console import (
     UsageError,
-    cause_in,
     check_generation,
     collections_in,
     command_parser,
@@ -25,7 +24,7 @@ from hushgram.pipelines.cli.console import (
 )
 from hushgram.pipelines.cli.options import parse
 from hushgram.pipelines.cli.outputs import RESULTS, check_directory
-from hushgram.pipelines.runners import DATAFLOW, Engine, for_stream, only_translated, pipeline_with, quieten
+from hushgram.pipelines.runners import DATAFLOW, Engine, for_stream, job_errors, only_translated, pipeline_with
 from hushgram.pipelines.stable_ids import NamedIds
 from hushgram.pipelines.staging import staged_requirements
 from hushgram.transforms.aggregate import AggregateReports
@@ -174,7 +173,6 @@ def run(argv: Sequence[str]) -> int:
     parser = command_parser("stream", __doc__, EXAMPLE)
     add_arguments(parser)
     options, rest = parse(parser, argv, runner="PrismRunner")
-    quieten()
     engine, for_beam = for_stream(rest)
     return execute(job_of(options, engine), engine, for_beam)
 
@@ -195,8 +193,9 @@ def execute(job: StreamJob, engine: Engine, for_beam: Sequence[str]) -> int:
     places = ", ".join([job.output, *(sink.name for sink in job.sinks)])
     say(f"reading {job.source_name}, on {engine.name}; results go to {places}")
     try:
-        state = result.wait_until_finish()
+        with job_errors():
+            state = result.wait_until_finish()
     except RuntimeError as error:
-        raise UsageError(f"the job ended: {cause_in(str(error))}") from None
+        raise UsageError(f"the job ended: {error}") from None
     say(f"the job ended: {state}")
     return 0

@@ -81,17 +81,18 @@ def _answer(arguments: list[str]) -> int:
 
 def _command(name: str) -> Callable[[Sequence[str]], int]:
     """Beam warns, as it is imported, of parts that were never asked for; afterwards it may say what it likes."""
-    import logging
     from importlib import import_module
 
-    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    from hushgram.pipelines.cli import logs
+
+    logs.start()
     try:
         run: Callable[[Sequence[str]], int] = import_module(f"hushgram.pipelines.{MODULES.get(name, name)}").run
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("hushgram"):
             raise
         raise UsageError(f"{name} needs {error.name}: pip install 'hushgram[beam]'") from None
-    logging.getLogger().setLevel(logging.WARNING)
+    logs.warn()
     return run
 
 

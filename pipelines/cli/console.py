@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -110,17 +109,6 @@ def start_in(
         raise UsageError(f"--kafka: {error}") from None
     # After the id: were the topic created again in between, the source would find another id than this one.
     return found, offsets_in(topic, properties, properties_file, latest)
-
-
-def cause_in(text: str) -> str:
-    """Of what an engine says of a job that failed, the error of ours that it rests on; all of it if there is none.
-
-    >>> text = "Traceback\\n  File x\\nhushgram.sinks.SomeError: no answer [while running 'Sink']\\n\\nbye"
-    >>> cause_in(text), cause_in("failed")
-    ('no answer', 'failed')
-    """
-    found = re.findall(r"^hushgram\.[\w.]+: (.+?)(?: \[while running .*)?$", text, re.MULTILINE)
-    return found[-1] if found else text
 
 
 def parse_time(option: str, text: str) -> int:

@@ -1,6 +1,7 @@
 """The PostgreSQL sink on a real server: the best pane of each window, whatever order, repetition or fault."""
 
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -371,6 +372,21 @@ def test_patience_is_a_duration(name, postgres, reports, tmp_path, capsys):
     assert command.main([name, *arguments]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("hushgram: --sink-patience: got 'soon', allowed: a whole number with a unit")
+
+
+def test_a_run_whose_table_goes_away_ends_with_a_line(postgres, reports, tmp_path):
+    """The whole program, since what Beam prints of a failure is no part of the command's own output."""
+    prepare_tables(postgres.url)
+    program = [sys.executable, "-m", "hushgram", "aggregate", *reports, "--output", str(tmp_path / "results")]
+    with postgres.connect() as connection:
+        connection.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger AS 'BEGIN RAISE undefined_table; END' LANGUAGE plpgsql"
+        )
+        connection.execute("CREATE TRIGGER refuse BEFORE INSERT ON hushgram_snapshots EXECUTE FUNCTION refuse()")
+    ended = subprocess.run([*program, "--sink", postgres.url, "--sink-patience", "0s"], capture_output=True, text=True)
+    assert ended.returncode == 2
+    [line] = ended.stderr.splitlines()
+    assert line.startswith(f"hushgram: the job ended: --sink {postgres.url}: not there after 0ms (--sink-patience): ")
 
 
 def test_a_rollup_whose_server_goes_away_ends_with_a_line(postgres, reports, tmp_path, monkeypatch, capsys):

@@ -149,9 +149,11 @@ def test_a_sink_that_stays_away_ends_a_stream_on_prism_with_a_line(
         eventually("the start", lambda: "reading" in run.process.log.read_text())
         connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
         assert run.process.join(120) == 2, run.process.tail()
-    last = run.process.log.read_text().splitlines()[-1]
-    reason = 'not there after 1s (--sink-patience): relation "hushgram_snapshots" does not exist'
-    assert last == f"hushgram: the job ended: --sink {postgres.url}: {reason}"
+    missing = 'relation "hushgram_snapshots" does not exist'
+    start, waiting, end = run.process.log.read_text().splitlines()
+    assert start.startswith("reading ")
+    assert waiting.endswith(f"--sink {postgres.url}: waiting, for at most 1s: {missing}")
+    assert end == f"hushgram: the job ended: --sink {postgres.url}: not there after 1s (--sink-patience): {missing}"
 
 
 def gauges(path):
