@@ -137,6 +137,7 @@ class Collection:
             self._set(epsilon=check_number("epsilon", epsilon, LEAST_EPSILON, GREATEST_EPSILON))
             chosen = make_mechanism(mechanism, options)
             self._set(mechanism=chosen.for_collection(domain, self.buckets, self.epsilon))
+            vars(self.mechanism)["in_collection"] = True
             self._set(estimator=check_method(estimator, self.mechanism, methods), **methods)
             self._set(minimum_reports=check_whole("minimum_reports", minimum_reports, 0, 2**53))
             if not isinstance(windows, Windows):

@@ -66,7 +66,15 @@ def make_mechanism(mechanism: object, options: Mapping[str, Any]) -> Mechanism:
                 f"{name}: not an option of {kind.name}, which takes {', '.join(known) or 'no option'}"
             )
     chosen = {name: known[name].default if value is None else value for name, value in options.items() if name in known}
-    return replace(mechanism, **chosen) if isinstance(mechanism, Mechanism) else kind(**chosen)
+    if not isinstance(mechanism, Mechanism):
+        return kind(**chosen)
+    if mechanism.in_collection:
+        return replace(mechanism, buckets=0, epsilon=0.0, **chosen)
+    for name, value in chosen.items():
+        own = getattr(mechanism, name)
+        if own not in (known[name].default, value):
+            raise CollectionError(f"{name}: got {value!r}, and {own!r} in the mechanism, allowed: one of them")
+    return replace(mechanism, **chosen)
 
 
 __all__ = [

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hushgram import _arrays
 from hushgram._arrays import FloatArray, IntArray
-from hushgram._validation import MOST_BUCKETS, check_whole, refuse
+from hushgram._validation import MOST_BUCKETS, CollectionError, check_whole, refuse
 from hushgram.domain import Domain, find_buckets
 from hushgram.mechanisms.options import option, options_of
 from hushgram.sampling import Below, Law
@@ -33,7 +33,7 @@ class Mechanism(ABC):
     is exact: `perturb` uses integers only, and its law is the one that the server inverts.
 
     A mechanism is a frozen dataclass; its options are fields made by `option`. A collection takes it with nothing but
-    options, and adds its own buckets and ε.
+    options, checks them, and adds its own buckets and ε.
     """
 
     name: ClassVar[str]
@@ -45,6 +45,9 @@ class Mechanism(ABC):
     takes_integers: ClassVar[bool] = True
     """Whether whole numbers may be collected with it."""
 
+    in_collection: ClassVar[bool] = False
+    """True of the mechanism of a collection: in another collection its buckets and ε give way."""
+
     buckets: int = 0
     """The number of equal parts of [0, 1] that the reports are read by."""
     epsilon: float = 0.0
@@ -54,6 +57,9 @@ class Mechanism(ABC):
 
         Words of few bits are for tests, and must not reach devices.
         """
+        for name, own, allowed in (("buckets", self.buckets, buckets), ("epsilon", self.epsilon, epsilon)):
+            if own not in (0, allowed):
+                raise CollectionError(f"{name}: got {own:g} in the mechanism, allowed: the collection's, {allowed:g}")
         checked = {
             name: declared.check(name, getattr(self, name), buckets)
             for name, declared in options_of(type(self)).items()

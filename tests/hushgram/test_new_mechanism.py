@@ -132,7 +132,7 @@ def test_a_mechanism_by_name_and_as_a_value_are_the_same(name, options):
 
 
 def test_the_mechanism_takes_buckets_and_epsilon_from_the_collection():
-    c = Collection(**BASE, mechanism=SquareWave(64, 9.0, bandwidth=0.2))
+    c = Collection(**BASE, mechanism=SquareWave(bandwidth=0.2))
     assert (c.mechanism.buckets, c.mechanism.epsilon, c.mechanism.bandwidth) == (256, 1.0, 0.2)
     assert Collection(**BASE, mechanism=SquareWave(bits=2)) == Collection(**BASE)
 
@@ -164,3 +164,34 @@ def test_every_option_has_a_default_that_passes_its_own_check():
             if declared.default is not None:
                 assert declared.check(name, declared.default, 1024) == declared.default
     assert set(mechanism_options()) >= {"bandwidth", "bins", "branching", "strips"}
+
+
+COMMUTE = {"name": "commute", "low": 0, "high": 180, "epsilon": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"mechanism": SquareWave(epsilon=2.0)}, "epsilon: got 2 in the mechanism, allowed: the collection's, 1"),
+        ({"mechanism": SquareWave(64)}, "buckets: got 64 in the mechanism, allowed: the collection's, 1024"),
+        (
+            {"mechanism": SquareWave(bandwidth=0.2), "bandwidth": 0.3},
+            "bandwidth: got 0.3, and 0.2 in the mechanism, allowed: one of them",
+        ),
+    ],
+)
+def test_a_mechanism_that_contradicts_its_collection_is_refused(parameters, message):
+    with pytest.raises(CollectionError, match=message):
+        Collection(**COMMUTE, **parameters)
+
+
+def test_a_mechanism_may_repeat_what_its_collection_says():
+    expected = Collection(**COMMUTE, bandwidth=0.2)
+    assert Collection(**COMMUTE, mechanism=SquareWave(1024, 1.0, bandwidth=0.2), bandwidth=0.2) == expected
+
+
+def test_a_changed_collection_takes_its_mechanism_along():
+    collection = Collection(**COMMUTE, bandwidth=0.2)
+    changed = replace(collection, epsilon=2.0, buckets=64)
+    assert changed.mechanism == SquareWave(64, 2.0, bandwidth=0.2)
+    assert replace(collection, bandwidth=0.3).mechanism.bandwidth == 0.3
