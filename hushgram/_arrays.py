@@ -81,7 +81,7 @@ def check_real_numbers(name: str, values: object) -> FloatArray:
 
 
 def make_read_only(array: FloatArray) -> FloatArray:
-    """A view of the array that cannot be written to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    """A copy of the array that cannot be written to: a view of one that can would only have to be asked."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy.view()

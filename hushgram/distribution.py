@@ -147,7 +147,11 @@ class Distribution:
     ) -> Interval[float]: ...
     @overload
     def interval(
-        self, of: Literal["probability"], low: Numbers, high: Numbers, /, *, level: float = 0.95
+        self, of: Literal["probability"], low: Numbers | float, high: Numbers, /, *, level: float = 0.95
+    ) -> Interval[FloatArray]: ...
+    @overload
+    def interval(
+        self, of: Literal["probability"], low: Numbers, high: float, /, *, level: float = 0.95
     ) -> Interval[FloatArray]: ...
     def interval(self, of: str, /, *at: Any, level: float = 0.95) -> Interval[Any]:
         """A confidence interval, at 95 % unless another level is asked for.

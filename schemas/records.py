@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hushgram._arrays import FloatArray, IntArray, make_read_only
+from hushgram._arrays import FloatArray, IntArray, check_real_numbers, make_read_only
 from hushgram.distribution import Distribution
 from hushgram.domain import Domain
 from hushgram.intervals import Band, Interval, NotEstimableError, check_level, check_shares
@@ -111,8 +111,9 @@ class Snapshot(Distribution):
     """What a window's reports say about the values behind them; None is what the mechanism cannot know.
 
     It answers the questions that an `Estimate` does: all that follow from the probabilities, and of the intervals those
-    that were stored, of the mean, the variance, and some quantiles, at 95 %. `heavy_low_end` and `heavy_high_end` are
-    None unless an end of the domain holds implausibly many values.
+    that were stored, of the mean, the variance, and some quantiles, at 95 %. Intervals of `cdf` and `probability` come
+    from the stored band, which holds the whole distribution function at once: they are wider than the estimate's own.
+    `heavy_low_end` and `heavy_high_end` are None unless an end of the domain holds implausibly many values.
 
     >>> import hushgram.beam as hg
     >>> for snapshot in hg.read_snapshots("results"):  # doctest: +SKIP
@@ -166,6 +167,11 @@ class Snapshot(Distribution):
         return self.pane.generation, self.reports, self.pane.index
 
     @property
+    def heavy_ends(self) -> tuple[float | None, float | None]:
+        """The shares of values at or beyond the two ends of the domain, where they are implausibly large."""
+        return self.heavy_low_end, self.heavy_high_end
+
+    @property
     def fit_pvalue(self) -> float | None:
         """The p-value of the test that the reports obey the declared mechanism; None where there is no such test."""
         return self.fit
@@ -185,12 +191,23 @@ class Snapshot(Distribution):
         self._need_distribution()
         if of == "quantile":
             return self._quantile_bounds(check_shares("q", at[0]))
-        if of not in ("variance", "std"):
-            raise NotEstimableError(f"a snapshot holds no interval of {of}; band() holds the distribution function")
+        if of == "cdf":
+            return Interval(*self._curve_bounds(self._units_up_to(check_real_numbers("x", at[0]))))
+        if of == "probability":
+            (low_start, high_start), (low_end, high_end) = map(self._curve_bounds, self._unit_ranges(*at))
+            return Interval(np.clip(low_end - high_start, 0.0, 1.0), np.clip(high_end - low_start, 0.0, 1.0))
         if self.variance_low is None or self.variance_high is None:
             raise NotEstimableError("this snapshot holds no interval of the variance")
         bounds = np.array([self.variance_low, self.variance_high])
         return Interval(*(np.sqrt(bounds) if of == "std" else bounds))
+
+    def _curve_bounds(self, units: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The band's bounds of the distribution function at points of the unit interval."""
+        band, domain = self.band(), self.domain
+        points = domain.to_unit(band.points) if domain.scale == "log" else (band.points - domain.start) / domain.length
+        # At the ends of the domain, nothing and everything lies below.
+        low, high = (np.interp(units, points, bound) for bound in (band.low, band.high))
+        return np.where(units >= 1, 1.0, low), np.where(units <= 0, 0.0, high)
 
     def _quantile_bounds(self, shares: FloatArray) -> Interval[Any]:
         stored = sorted(self.quantiles or (), key=lambda quantile: quantile.share)

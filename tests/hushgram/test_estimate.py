@@ -343,6 +343,8 @@ def test_arrays_of_an_estimate_are_read_only():
             assert not array.flags.writeable, name
             with pytest.raises(ValueError, match="read-only"):
                 array[0] = 1
+            with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
+                array.flags.writeable = True
 
 
 def test_a_mean_alone_refuses_what_needs_a_distribution():

@@ -77,13 +77,24 @@ def test_a_snapshot_answers_with_the_intervals_that_it_holds(both):
     assert [array.tolist() for array in snapshot.band()] == [array.tolist() for array in estimate.band()]
 
 
+def test_intervals_of_shares_come_from_the_band_and_hold_those_of_the_estimate(both):
+    estimate, snapshot = both
+    values = np.linspace(estimate.domain.low, estimate.domain.high, 7)
+    questions = [("cdf", values), ("cdf", float(values[3])), ("probability", values[:-1], values[1:])]
+    for question in questions:
+        wide, narrow = snapshot.interval(*question), estimate.interval(*question)
+        assert (np.asarray(wide.low) <= np.asarray(narrow.low) + 1e-9).all()
+        assert (np.asarray(wide.high) >= np.asarray(narrow.high) - 1e-9).all()
+    assert snapshot.interval("cdf", estimate.domain.high) == (1.0, 1.0)
+    assert snapshot.heavy_ends == estimate.heavy_ends
+
+
 def test_a_snapshot_does_not_invent_intervals(both):
     _, snapshot = both
     for question, message in [
         (lambda: snapshot.interval("quantile", 0.42), "no interval of the quantile 0.42, only of: 0.05, 0.1, "),
         (lambda: snapshot.interval("quantile", [0.5, 0.999]), "no interval of the quantile 0.999"),
-        (lambda: snapshot.interval("cdf", 30), r"no interval of cdf; band\(\) holds the distribution function"),
-        (lambda: snapshot.interval("probability", 10, 20), "no interval of probability"),
+        (lambda: replace(snapshot, cdf_low=None).interval("cdf", 30), "no band"),
         (lambda: snapshot.interval("mean", level=0.9), "at 95% only, not at 0.9"),
         (lambda: snapshot.band(0.99), "at 95% only, not at 0.99"),
         (lambda: replace(snapshot, cdf_points=None).band(), "no band"),
