@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup packages docs demo stream-demo test test-fast test-under-load lint format benchmarks peers soak chaos coverage paper clean
+.PHONY: setup packages docs demo stream-demo test test-fast test-under-load lint format benchmarks peers soak chaos accuracy coverage paper clean
 
 setup: .venv/ready
 
@@ -90,6 +90,10 @@ soak: setup
 # Random faults against a stream on this machine, all counts checked after each: SEED repeats a run, MINUTES is how long.
 chaos: setup packages
 	$(BIN)/python -m benchmarks.chaos $(if $(SEED),--seed $(SEED)) --minutes $(or $(MINUTES),10)
+
+# The log-spline beside EMS on the same tallies.
+accuracy: setup
+	$(BIN)/python -m benchmarks.accuracy
 
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage

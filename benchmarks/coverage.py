@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the truth: `python -m benchmarks.coverage [--runs N] [--buckets D]`.
+"""How often 95 % intervals hold the truth: `python -m benchmarks.coverage [--estimator NAME] [--hard] [--runs N]`.
 
 For each shape, number of reports and ε, many collections are simulated; a row tells the share of runs in which the
 interval of the mean, of the median and of the distribution function at the points where 0.05 < F < 0.95 (the deciles;
@@ -17,23 +17,24 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from benchmarks.datasets import SMOOTH, SPIKY
+from benchmarks.datasets import HARD, SMOOTH, SPIKY
 from hushgram import Collection
 from hushgram._arrays import FloatArray
 from hushgram.estimate import Estimate
+from hushgram.mechanisms import SquareWave
 
 REPORTS = (10_000, 100_000, 1_000_000)
 EPSILONS = (0.5, 1.0, 2.0)
 HEADER = ["shape", "reports", "ε", "mean", "median", "cdf", "worst cdf point", "band"]
 
-Setting = tuple[str, int, float, int, int]
+Setting = tuple[str, int, float, int, int, str]
 
 
 def measure(setting: Setting) -> list[float]:
     """The shares of one row, over simulated collections of values in the middle of their buckets."""
-    shape, reports, epsilon, buckets, runs = setting
-    truth = {**SMOOTH, **SPIKY}[shape](buckets)
-    collection = Collection(name="c", low=0, high=buckets, buckets=buckets, epsilon=epsilon)
+    shape, reports, epsilon, buckets, runs, estimator = setting
+    truth = {**SMOOTH, **SPIKY, **HARD}[shape](buckets)
+    collection = Collection(name="c", low=0, high=buckets, buckets=buckets, epsilon=epsilon, estimator=estimator)
     rng = np.random.default_rng([buckets, reports, int(10 * epsilon), *shape.encode()])
     values = [np.repeat(np.arange(buckets) + 0.5, rng.multinomial(reports, truth)) for _ in range(runs)]
     tallies = [collection.tally(collection.simulate(part, rng)) for part in values]
@@ -75,10 +76,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200, help="simulated collections for each row")
     parser.add_argument("--buckets", type=int, default=1024)
+    parser.add_argument("--estimator", choices=SquareWave.estimators, default="ems")
+    parser.add_argument(
+        "--hard", action="store_true", help="shapes with point masses, steep ends, jumps and narrow peaks"
+    )
     options = parser.parse_args()
     settings: list[Setting] = [
-        (shape, reports, epsilon, options.buckets, options.runs)
-        for shape, reports, epsilon in product((*SMOOTH, *SPIKY), REPORTS, EPSILONS)
+        (shape, reports, epsilon, options.buckets, options.runs, options.estimator)
+        for shape, reports, epsilon in product(HARD if options.hard else (*SMOOTH, *SPIKY), REPORTS, EPSILONS)
     ]
     print(table([HEADER, ["---"] * len(HEADER)]), flush=True)
     with ProcessPoolExecutor(os.cpu_count()) as pool:

@@ -43,3 +43,42 @@ SMOOTH: dict[str, Callable[[int], FloatArray]] = {
     "taxi": lambda d: bundled("taxi", d),
 }
 SPIKY: dict[str, Callable[[int], FloatArray]] = {"income": lambda d: bundled("income", d)}
+
+
+def _with_points(ground: Callable[[int], FloatArray], *points: tuple[float, float]) -> Callable[[int], FloatArray]:
+    """A distribution with point masses, given as places of the unit interval and shares of the whole."""
+
+    def shares(buckets: int) -> FloatArray:
+        x = (1 - sum(mass for _, mass in points)) * ground(buckets)
+        for place, mass in points:
+            x[int(place * buckets)] += mass
+        return x
+
+    return shares
+
+
+def _stairs(*heights: float) -> Callable[[int], FloatArray]:
+    """Steps of equal width; the number of buckets must be a multiple of theirs."""
+    return lambda d: np.repeat(np.array(heights) / sum(heights), d // len(heights)) / (d // len(heights))
+
+
+def _peaks(width: float, *places: float) -> Callable[[int], FloatArray]:
+    """Normal peaks of equal mass."""
+    return lambda d: _between_edges(lambda v: np.mean([stats.norm.cdf(v, place, width) for place in places], axis=0), d)
+
+
+HARD: dict[str, Callable[[int], FloatArray]] = {
+    "retirement": lambda d: bundled("retirement", d),
+    "30 % zeros": _with_points(lambda d: _between_edges(stats.gamma(2.5, scale=0.09).cdf, d), (0.0, 0.3)),
+    "two spikes": _with_points(SMOOTH["uniform"], (0.3, 0.15), (0.7003, 0.15)),
+    "both ends": lambda d: _between_edges(stats.beta(0.5, 0.5).cdf, d),
+    "needle": lambda d: _between_edges(
+        lambda v: 0.8 * stats.norm.cdf(v, 0.45, 0.18) + 0.2 * stats.norm.cdf(v, 0.62, 0.008), d
+    ),
+    "Laplace": lambda d: _between_edges(stats.laplace(0.4, 0.06).cdf, d),
+    "Pareto": lambda d: _between_edges(stats.truncpareto(1.2, 41, loc=-0.025, scale=0.025).cdf, d),
+    "one jump": _stairs(3, 3, 1, 1, 1, 1, 1, 1),
+    "stairs": _stairs(2, 1, 6, 0.3, 3, 1, 0.1, 1.5),
+    "five peaks": _peaks(0.015, 0.15, 0.32, 0.5, 0.66, 0.85),
+}
+"""Shapes that smoothing may harm: point masses, steep ends, jumps and narrow peaks."""

@@ -77,7 +77,7 @@ def _snapshot(
         iterations=estimate.iterations,
         converged=estimate.converged,
         fit=estimate.fit_pvalue,
-        estimator=collection.estimator,
+        estimator=estimate.solution.estimator or collection.estimator,
         software=_version(),
         events=tallies.events,
         heavy_low_end=heavy_low_end,

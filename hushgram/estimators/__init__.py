@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hushgram._validation import CollectionError, check_one_of, refuse
 from hushgram.estimators import ems, frequencies, haar, mean, tree
+from hushgram.estimators.log_spline import log_spline
 from hushgram.estimators.types import METHOD_OPTIONS, Method, Solution, Window
 from hushgram.mechanisms import Mechanism
 
@@ -19,6 +20,7 @@ def _one_by_one(solve: Callable[[Window, Method], Solution]) -> Estimator:
 ESTIMATORS: dict[str, Estimator] = {
     "ems": ems.ems,
     "em": ems.em,
+    "log_spline": log_spline,
     "hh": _one_by_one(tree.hh),
     "hh_admm": _one_by_one(tree.hh_admm),
     "haar": _one_by_one(haar.haar),

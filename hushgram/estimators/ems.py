@@ -105,9 +105,14 @@ class _Block:
 
     @cached_property
     def _fits(self) -> list[float | None]:
-        closer = maximize(self.parts, smoothing=0.0, tolerance=0.0, max_iterations=FIT_ITERATIONS, start=self.x).x
-        cells = [part.mechanism.forward(closer) for part in self.parts]
-        return [
-            pearson([(expected[row], part.counts[row]) for expected, part in zip(cells, self.parts, strict=True)])
-            for row in range(len(closer))
-        ]
+        return fits(self.parts, self.x)
+
+
+def fits(parts: Sequence[Part], x: FloatArray) -> list[float | None]:
+    """The p-value of each window's test of fit, at what EM makes of the estimate."""
+    closer = maximize(parts, smoothing=0.0, tolerance=0.0, max_iterations=FIT_ITERATIONS, start=x).x
+    cells = [part.mechanism.forward(closer) for part in parts]
+    return [
+        pearson([(expected[row], part.counts[row]) for expected, part in zip(cells, parts, strict=True)])
+        for row in range(len(closer))
+    ]

@@ -69,6 +69,8 @@ class Solution:
     unsmoothed: Callable[[], Uncertainty | None] | None = None
     """A fit without smoothing, where `uncertainty` is of one with some."""
     fit: Callable[[], float | None] = _unknown
+    estimator: str | None = None
+    """The estimator that the result is of, where it is not the one that was asked for."""
 
 
 def part_bounds(buckets: int) -> IntArray:

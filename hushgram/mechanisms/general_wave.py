@@ -43,7 +43,7 @@ class GeneralWave(Mechanism, Transition):
     """
 
     name: ClassVar[str] = "general_wave"
-    estimators: ClassVar[tuple[str, ...]] = ("ems", "em")
+    estimators: ClassVar[tuple[str, ...]] = ("ems", "em", "log_spline")
     takes_integers: ClassVar[bool] = False
 
     wave_ratio: float = option(0.6, number(0.0, 1.0))

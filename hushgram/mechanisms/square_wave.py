@@ -38,7 +38,7 @@ class SquareWave(Mechanism, Transition):
     """
 
     name: ClassVar[str] = "square_wave"
-    estimators: ClassVar[tuple[str, ...]] = ("ems", "em")
+    estimators: ClassVar[tuple[str, ...]] = ("ems", "em", "log_spline")
 
     bandwidth: float | None = option(None, number(0.0, 1.0))
     """Half the width of the wave, as a share of the domain. Left out, it is the best for ε."""

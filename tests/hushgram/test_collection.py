@@ -62,7 +62,7 @@ WRONG = [
     ({"unit": 3}, "unit", "printable text"),
     ({"mechanism": "square_wav"}, "mechanism", "did you mean square_wave?"),
     ({"estimator": "emm"}, "estimator", "ems, em"),
-    ({"estimator": "hh"}, "estimator", "ems, em with the mechanism square_wave"),
+    ({"estimator": "hh"}, "estimator", "ems, em, log_spline with the mechanism square_wave"),
     ({"mechanism": "haar", "estimator": "ems"}, "estimator", "haar with the mechanism haar"),
     ({"mechanism": "hierarchy", "buckets": 1000}, "buckets", "a power of 4, such as 256 or 1024"),
     ({"mechanism": "hierarchy", "branching": 3}, "branching", "2, 4, 8"),

@@ -1,0 +1,93 @@
+"""A smooth log-density with a spectral prior, selected by its evidence, as an estimator of windows.
+
+The logarithm of the density is a sum of smooth functions whose prior variances fall as a power of their frequency. The
+reports of each window choose that power and its scale, by the evidence, and where the density has point masses or
+narrow hills. `docs/mathematics.md` has the model and where it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from hushgram._arrays import FloatArray, IntArray
+from hushgram.estimators import ems
+from hushgram.estimators.em import Part
+from hushgram.estimators.goodness_of_fit import pearson
+from hushgram.estimators.log_spline.basis import basis_of
+from hushgram.estimators.log_spline.point_masses import PointMass, find_places, spread_points
+from hushgram.estimators.log_spline.posterior import Posterior
+from hushgram.estimators.log_spline.search import fit
+from hushgram.estimators.log_spline.uncertainty import error_law
+from hushgram.estimators.strips import least_squares
+from hushgram.estimators.types import Method, Solution, Uncertainty, Window
+from hushgram.mechanisms.base import Transition
+
+LEAST_BUCKETS = 16
+"""With fewer, there is no curve to smooth."""
+CLEAR_FIT = 0.01
+"""A test of fit with a p-value above this needs no closer look."""
+
+
+def log_spline(windows: Sequence[Window], method: Method) -> list[Solution]:
+    """Windows one by one: the result of each depends on nothing beside it. Where there is none, EMS stands in."""
+    if method.buckets < LEAST_BUCKETS:
+        return [replace(solution, estimator="em") for solution in ems.em(windows, method)]
+    return [_solve(window, method) for window in windows]
+
+
+def _solve(window: Window, method: Method) -> Solution:
+    mechanisms = tuple(mechanism for mechanism, _ in window if isinstance(mechanism, Transition))
+    counts = [tally.astype(np.float64) for _, tally in window]
+    posterior = fit(basis_of(mechanisms), counts)
+    if not posterior.converged:
+        return replace(ems.ems([window], method)[0], estimator="ems")
+    points = find_places(posterior, counts)
+    result = _Fitted(posterior, points, counts)
+    return Solution(
+        posterior.steps,
+        True,
+        spread_points(posterior, points),
+        uncertainty=result.law,
+        unsmoothed=result.unsmoothed,
+        fit=result.fit,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """A window's posterior with its reports; what the estimate itself does not need is computed when asked for."""
+
+    posterior: Posterior
+    points: Sequence[PointMass]
+    counts: Sequence[FloatArray]
+
+    def law(self) -> Uncertainty:
+        return self._law
+
+    @cached_property
+    def _law(self) -> Uncertainty:
+        return error_law(self.posterior, self.points)
+
+    def unsmoothed(self) -> Uncertainty:
+        return least_squares(self._parts)[0]
+
+    def fit(self) -> float | None:
+        """Pearson's test at the centre of the law, which is smoothed less; where that is not clear, after EM steps."""
+        bounds: IntArray = np.rint(self._law.edges * self.posterior.model.basis.buckets).astype(np.int64)
+        sizes = bounds[1:] - bounds[:-1]
+        x = np.repeat(np.maximum(self._law.centre, 0.0) / sizes, sizes)
+        cells = self.posterior.model.basis.forward(x / x.sum())
+        pvalue = pearson(list(zip(cells, self.counts, strict=True)))
+        return pvalue if pvalue is None or pvalue > CLEAR_FIT else ems.fits(self._parts, self.posterior.x[None])[0]
+
+    @cached_property
+    def _parts(self) -> list[Part]:
+        mechanisms = self.posterior.model.basis.mechanisms
+        return [Part(mechanism, row[None]) for mechanism, row in zip(mechanisms, self.counts, strict=True)]
+
+
+__all__ = ["log_spline"]

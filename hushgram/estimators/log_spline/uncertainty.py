@@ -1,0 +1,89 @@
+"""The law of the error of a log-spline estimate: from it come intervals of the mean, of quantiles and of the curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.ndimage import maximum_filter1d
+
+from hushgram._arrays import FloatArray, IntArray
+from hushgram.estimators.log_spline.point_masses import PointMass
+from hushgram.estimators.log_spline.posterior import Posterior, factorise, posterior_mean
+from hushgram.estimators.types import Uncertainty
+
+SCATTER = 1.0
+"""Buckets scatter around the curve by this relative standard deviation, as counts of people's round numbers do."""
+JUMPS = 1.0
+"""The variance, over the squared frequency, that modes have beyond the estimate's own prior. A curve that jumps has
+such a spectrum: 1 stands for a few jumps by a nat."""
+LONGEST_STEP = 2.0
+"""The most, in nats, that the log-density of a bucket at the centre of the law differs from the estimate's."""
+BIAS = 2.0
+"""What the prior moved the distribution function by, this many times, is one standard deviation of bias."""
+BIAS_REACH = 0.04
+"""How far along the domain, as a share of it, the allowance for bias is carried."""
+
+
+def error_law(posterior: Posterior, points: Sequence[PointMass]) -> Uncertainty:
+    """The posterior under a rougher prior than the estimate's, so that it covers curves that the estimate smooths over.
+
+    One window cannot tell how rough the truth is below what its reports resolve, so roughness is assumed: `JUMPS` and
+    `SCATTER` in the basis, and what the basis does not resolve of the scatter as independent errors of the distribution
+    function at each edge. The distribution is linearised around its centre: in empty tails, where the logarithm is
+    hardly determined, its exponential would explode. Where a point mass may be elsewhere, its place has an error, too.
+    """
+    model, basis = posterior.model, posterior.model.basis
+    roughness = SCATTER**2 / basis.buckets + JUMPS * np.exp(-2 * basis.log_frequency)
+    deviations = model.prior_deviations(posterior.hyper, roughness)
+    root = factorise(posterior.information, deviations)
+    step = posterior_mean(root, deviations, posterior.target) - posterior.a
+    a = posterior.a + min(1.0, LONGEST_STEP / max(float(np.abs(model.log_density(step)).max()), 1e-9)) * step
+    x = model.distribution(a)
+    starts = _starts(posterior, points)
+    slopes = np.add.reduceat(model.slopes(x) * deviations, starts, axis=0)
+    factor: FloatArray = solve_triangular(root, slopes.T, lower=True, check_finite=False).T
+    smooth = x.copy()
+    smooth[model.spike_buckets] *= np.exp(-np.maximum(a[model.wide :], 0.0))
+    curve = _bias(posterior, starts)
+    curve[np.diag_indices(starts.size - 1)] += SCATTER**2 * smooth[starts[1:]] ** 2 * basis.unresolved[starts[1:]]
+    centre = x.copy()
+    for point in points:
+        law = point.spread(centre)
+        before = np.cumsum(law)[starts[1:] - 1]
+        curve += point.mass**2 * (np.minimum(before[:, None], before) - np.outer(before, before))
+    edges = np.append(starts, basis.buckets) / basis.buckets
+    return Uncertainty(edges, np.add.reduceat(centre, starts), factor @ factor.T + _differences(curve))
+
+
+def _starts(posterior: Posterior, points: Sequence[PointMass]) -> IntArray:
+    """Where parts of the domain start, in buckets: each bucket that may hold a point mass is a part of its own."""
+    basis = posterior.model.basis
+    singles = [np.arange(point.first, point.first + point.shares.size + 1) for point in points]
+    ends = np.array([1, basis.buckets - 1]) if posterior.model.spikes else np.array([], dtype=np.int64)
+    starts = np.unique(np.concatenate([basis.part_starts, ends, *singles]))
+    return starts[starts < basis.buckets]
+
+
+def _bias(posterior: Posterior, starts: IntArray) -> FloatArray:
+    """The covariance of the distribution function, at inner edges, that stands for the bias of smoothing.
+
+    The prior moved it by (F + S⁻¹)⁻¹S⁻¹a, to first order. Where that happens to cross zero the true bias need not, so
+    that it varies, over a short reach, up to the greatest that is near.
+    """
+    model, buckets = posterior.model, posterior.model.basis.buckets
+    pulled = posterior_mean(posterior.root, posterior.deviations, posterior.a / posterior.deviations**2)
+    drift = model.log_density(pulled)
+    moved = BIAS * np.cumsum(posterior.x * (drift - posterior.x @ drift))
+    greatest = maximum_filter1d(np.abs(moved), 2 * round(BIAS_REACH * buckets) + 1, mode="nearest")
+    moved, greatest = moved[starts[1:] - 1], greatest[starts[1:] - 1]
+    free = np.sqrt(np.maximum(greatest**2 - moved**2, 0.0))
+    distance = (starts[1:, None] - starts[1:]) / (BIAS_REACH * buckets)
+    return np.outer(moved, moved) + np.outer(free, free) * np.exp(-0.5 * distance**2)
+
+
+def _differences(curve: FloatArray) -> FloatArray:
+    """The covariance of the parts, from that of the distribution function at inner edges."""
+    padded = np.pad(curve, 1)
+    return np.diff(np.diff(padded, axis=0), axis=1)
