@@ -45,7 +45,7 @@ START = 1_767_225_600_000
 
 
 class CountCells(beam.CombineFn):
-    """What anyone would write first: a vector, and one added to it for each report."""
+    """The obvious implementation: a vector, and one added to it for each report."""
 
     def __init__(self, cells: int) -> None:
         self.cells = cells
@@ -69,9 +69,9 @@ def _timestamped(report: dict[str, Any]) -> Any:
     return window.TimestampedValue(element, report["event_time"].timestamp())
 
 
-def plain_beam(pattern: str, cells: int) -> float:
+def time_plain_beam(pattern: str, cells: int) -> float:
     """Seconds of the plain pipeline."""
-    started = time.perf_counter()
+    start = time.perf_counter()
     with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
         (
             pipeline
@@ -80,29 +80,29 @@ def plain_beam(pattern: str, cells: int) -> float:
             | beam.WindowInto(window.FixedWindows(3600))
             | beam.CombinePerKey(CountCells(cells))
         )
-    return time.perf_counter() - started
+    return time.perf_counter() - start
 
 
-def ours(collections: Path, pattern: str, output: Path) -> float:
+def time_ours(collections: Path, pattern: str, output: Path) -> float:
     """Seconds of `hushgram aggregate`."""
-    started = time.perf_counter()
+    start = time.perf_counter()
     arguments = ["--collections", str(collections), "--input", pattern, "--output", str(output)]
-    with open(os.devnull, "w") as nowhere:
-        before, sys.stdout = sys.stdout, nowhere
+    with open(os.devnull, "w") as devnull:
+        stdout, sys.stdout = sys.stdout, devnull
         try:
             aggregate.run(arguments)
         finally:
-            sys.stdout = before
-    return time.perf_counter() - started
+            sys.stdout = stdout
+    return time.perf_counter() - start
 
 
-def polars_alone(paths: list[Path], cells: int) -> float:
+def time_polars_alone(paths: list[Path], cells: int) -> float:
     """Seconds to decode the same files with polars and count their cells, in one process without Beam."""
-    started = time.perf_counter()
+    start = time.perf_counter()
     total = np.zeros(cells, dtype=np.int64)
     for path in paths:
         total += np.bincount(pl.read_avro(path)["cell"].to_numpy(), minlength=cells)
-    return time.perf_counter() - started
+    return time.perf_counter() - start
 
 
 def write_packed(directory: Path, collection: Collection, reports: int) -> None:
@@ -127,31 +127,31 @@ def write_packed(directory: Path, collection: Collection, reports: int) -> None:
             fastavro.writer(file, REPORT_BATCH.parsed, rows, codec="snappy", sync_interval=1 << 18)
 
 
-def memory(collections: Path, directory: Path) -> float:
+def measure_memory(collections: Path, directory: Path) -> float:
     """Megabytes at the highest of a process that aggregates a directory."""
     # VmHWM, since ru_maxrss of a child begins with what its parent had.
     code = (
         "import re, sys; from pathlib import Path; from benchmarks import batch;"
-        "batch.ours(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]));"
+        "batch.time_ours(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]));"
         "print(int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) / 1024)"
     )
     arguments = [str(collections), str(directory / "*.avro"), str(directory / "out")]
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
+    completed = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    return float(completed.stdout.split()[-1])
 
 
-def estimation() -> float:
+def measure_estimation() -> float:
     """The time of 1000 groups' estimates together, over that of one by one."""
     collection = Collection(name="c", low=0, high=1, buckets=256, epsilon=1.0)
     rng = np.random.default_rng(1)
     tallies = [collection.tally(collection.simulate(rng.beta(5, 2, 5000), rng)) for _ in range(1000)]
-    started = time.perf_counter()
+    start = time.perf_counter()
     collection.estimate_many(tallies)
-    together = time.perf_counter() - started
-    started = time.perf_counter()
+    together = time.perf_counter() - start
+    start = time.perf_counter()
     for tally in tallies[:100]:
         collection.estimate(tally)
-    return together / (10 * (time.perf_counter() - started))
+    return together / (10 * (time.perf_counter() - start))
 
 
 def main() -> None:
@@ -161,17 +161,17 @@ def main() -> None:
         collections.write_text(YAML)
         [collection] = load_collections(collections).values()
         cells = collection.mechanism.cells
-        made = ["--collections", str(collections), "--reports", str(SINGLE), "--hours", str(HOURS), "--ids"]
-        command.run([*made, "--output", str(base / "single")])
+        simulation = ["--collections", str(collections), "--reports", str(SINGLE), "--hours", str(HOURS), "--ids"]
+        command.run([*simulation, "--output", str(base / "single")])
         write_packed(base / "packed", collection, PACKED)
         singles, packed = str(base / "single" / "*.avro"), str(base / "packed" / "*.avro")
-        ours(collections, singles, base / "warm")
+        time_ours(collections, singles, base / "warm")
 
-        fast = min(ours(collections, singles, base / "o1") for _ in range(3))
-        small = min(ours(collections, packed, base / "o2") for _ in range(2))
-        alone = min(polars_alone(sorted((base / "single").glob("*.avro")), cells) for _ in range(3))
-        one = sorted((base / "single").glob("*.avro"))[0]
-        plain = plain_beam(str(one), cells) / command.ROWS_PER_FILE * SINGLE
+        fast = min(time_ours(collections, singles, base / "o1") for _ in range(3))
+        small = min(time_ours(collections, packed, base / "o2") for _ in range(2))
+        alone = min(time_polars_alone(sorted((base / "single").glob("*.avro")), cells) for _ in range(3))
+        first_file = sorted((base / "single").glob("*.avro"))[0]
+        plain = time_plain_beam(str(first_file), cells) / command.ROWS_PER_FILE * SINGLE
         rows = [
             ("Report files (deflate, with ids and groups) against plain Beam", f"{plain / fast:.0f}× faster", "≥ 30×"),
             ("(reports/s: plain Beam, ours)", f"{SINGLE / plain:,.0f}, {SINGLE / fast:,.0f}", ""),
@@ -181,10 +181,10 @@ def main() -> None:
                 "≥ 1000×",
             ),
             ("Report files: share of the speed of polars and bincount alone", f"{100 * alone / fast:.0f} %", "≥ 50 %"),
-            ("estimating 1000 groups, d = 256, against one by one", f"{estimation():.2f}× the time", "≤ 0.4×"),
+            ("estimating 1000 groups, d = 256, against one by one", f"{measure_estimation():.2f}× the time", "≤ 0.4×"),
         ]
         write_packed(base / "ten", collection, 10_000_000)
-        ten, hundred = memory(collections, base / "ten"), memory(collections, base / "packed")
+        ten, hundred = measure_memory(collections, base / "ten"), measure_memory(collections, base / "packed")
         measured = f"{hundred / ten:.2f}×, {hundred:.0f} MB"
         rows.append(("10⁸ packed reports: memory against that at 10⁷", measured, "≤ 1.2×, under 700 MB"))
         print("| what | measured | target |\n|---|---|---|")

@@ -37,29 +37,29 @@ def measure(setting: Setting) -> list[float]:
     collection = Collection(name="c", low=0, high=buckets, buckets=buckets, epsilon=epsilon, estimator=estimator)
     rng = np.random.default_rng([buckets, reports, int(10 * epsilon), *shape.encode()])
     values = [np.repeat(np.arange(buckets) + 0.5, rng.multinomial(reports, truth)) for _ in range(runs)]
-    tallies = [collection.tally(collection.simulate(part, rng)) for part in values]
+    tallies = [collection.tally(collection.simulate(sample, rng)) for sample in values]
     return shares_held(collection.estimate_many(tallies), truth)
 
 
 def shares_held(estimates: Sequence[Estimate], truth: FloatArray) -> list[float]:
-    """How often a known distribution was held: its mean, median, cdf points on average and at worst, and the band."""
-    at = estimates[0].edges
+    """How often intervals held a known distribution: its mean, median, cdf on average and at worst, and the band."""
+    bucket_edges = estimates[0].edges
     curve = np.concatenate([[0.0], np.cumsum(truth)])
     deciles = [int(np.argmin(np.abs(curve - share))) for share in np.arange(1, 10) / 10]
     points = sorted({point for point in deciles if 0.05 < curve[point] < 0.95})
-    mean = float(truth @ (at[1:] + at[:-1]) / 2)
-    median = float(np.interp(0.5, curve, at))
-    held = np.zeros(3 + len(points))
+    mean = float(truth @ (bucket_edges[1:] + bucket_edges[:-1]) / 2)
+    median = float(np.interp(0.5, curve, bucket_edges))
+    hits = np.zeros(3 + len(points))
     for estimate in estimates:
         edges, lower, upper = estimate.band()
-        true_curve = np.interp(edges, at, curve)
-        held += [
+        true_curve = np.interp(edges, bucket_edges, curve)
+        hits += [
             _holds(estimate.interval("mean"), mean),
             _holds(estimate.interval("quantile", 0.5), median),
             bool(((lower - 1e-9 <= true_curve) & (true_curve <= upper + 1e-9)).all()),
-            *(_holds(estimate.interval("cdf", float(at[point])), float(curve[point])) for point in points),
+            *(_holds(estimate.interval("cdf", float(bucket_edges[point])), float(curve[point])) for point in points),
         ]
-    share = held / len(estimates)
+    share = hits / len(estimates)
     return [float(figure) for figure in (share[0], share[1], share[3:].mean(), share[3:].min(), share[2])]
 
 

@@ -1,7 +1,7 @@
 """The plain pipeline that a stream is measured against: `python -m benchmarks.plain ADDRESS TOPIC COLLECTIONS OUTPUT`.
 
-The same source, then one element for each report: decoded, stamped, windowed, combined by key; what each pane adds is a
-file's name.
+The same source, then one element for each report: decoded, stamped, windowed, combined by key. Each pane writes a file
+whose name holds the number of reports that it adds.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from hushgram.transforms.sources.kafka import ReadKafka
 from hushgram.transforms.sources.message_batch import MessageBatch
 
 
-def reports(poll: MessageBatch) -> Iterator[Any]:
+def decode_reports(poll: MessageBatch) -> Iterator[Any]:
     for message in poll.messages:
         _, report = decode_message(message or b"")
         yield window.TimestampedValue((report["group"] or "", report["cell"]), report["event_time"] / 1000)
 
 
-def keep(element: tuple[str, Any], output: str) -> None:
+def write_count(element: tuple[str, Any], output: str) -> None:
     if element[1].sum():
         Path(output, f"{element[1].sum()}-{secrets.token_hex(8)}").touch()
 
 
 def main(argv: Sequence[str]) -> None:
-    address, topic, collections, output, *given = argv
+    address, topic, collections, output, *beam_arguments = argv
     [collection] = load_collections(collections).values()
     properties = {"bootstrap.servers": address, "group.id": "plain"}
     offsets = first_offsets(topic, properties, None, latest=False)
-    pipeline = beam.Pipeline(options=PipelineOptions(for_stream(given)[1]))
+    pipeline = beam.Pipeline(options=PipelineOptions(for_stream(beam_arguments)[1]))
     (
         pipeline
         | ReadKafka(topic, offsets, properties, None, collection.windows.max_delay, together=False)
-        | "Reports" >> beam.FlatMap(reports).with_output_types(tuple[str, int])
+        | "Reports" >> beam.FlatMap(decode_reports).with_output_types(tuple[str, int])
         | beam.WindowInto(
             window.FixedWindows(86_400),
             trigger=trigger.AfterWatermark(early=trigger.AfterProcessingTime(1)),
             accumulation_mode=trigger.AccumulationMode.DISCARDING,
         )
         | beam.CombinePerKey(CountCells(collection.mechanism.cells))
-        | "Keep" >> beam.Map(keep, output)
+        | "Keep" >> beam.Map(write_count, output)
     )
     pipeline.run().wait_until_finish()
 

@@ -1,4 +1,4 @@
-"""What the benchmarks of a stream share: topics full of reports, jobs on a local Flink, panes and when they came."""
+"""Shared by the benchmarks of a stream: topics full of reports, jobs on a local Flink, panes and when they came."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ PARTITIONS = 8
 
 
 @dataclass(frozen=True)
-class SeenPane:
-    """How many reports of how many a pane holds, and when it was to be seen."""
+class VisiblePane:
+    """The window of a pane, the number of its reports, and when it became visible."""
 
     window: str
     reports: int
-    seen: float
+    visible_at: float
 
 
-def messages(collection: Collection, count: int, packed: bool, ids: bool, seed: int = 1) -> list[bytes]:
+def encode_messages(collection: Collection, count: int, packed: bool, ids: bool, seed: int = 1) -> list[bytes]:
     """Messages of one minute ago: single reports, or batches of a thousand."""
     rng = np.random.default_rng(seed)
     times = np.full(count, time.time_ns() // 1_000_000 - 60_000)
@@ -49,8 +49,8 @@ def messages(collection: Collection, count: int, packed: bool, ids: bool, seed: 
 def fill(broker: Broker, topic: str, values: Sequence[bytes], times: int = 1) -> None:
     """A topic that holds the given messages, repeated."""
     broker.create_topic(topic, PARTITIONS)
-    more = {"queue.buffering.max.messages": 500_000, "queue.buffering.max.kbytes": 1 << 20, "linger.ms": 50}
-    client = Producer({"bootstrap.servers": broker.address, **more})
+    settings = {"queue.buffering.max.messages": 500_000, "queue.buffering.max.kbytes": 1 << 20, "linger.ms": 50}
+    client = Producer({"bootstrap.servers": broker.address, **settings})
     for _ in range(times):
         for number, value in enumerate(values):
             while True:
@@ -64,35 +64,38 @@ def fill(broker: Broker, topic: str, values: Sequence[bytes], times: int = 1) ->
 
 
 @contextmanager
-def job(cluster: Cluster, folder: Path, name: str, command: Sequence[Any]) -> Iterator[str]:
+def run_job(cluster: Cluster, folder: Path, name: str, command: Sequence[Any]) -> Iterator[str]:
     """A job on the cluster while the block lasts; its id."""
     environment = {"PYTHONPATH": str(ROOT)}
     options = [f"--job_name={name}", *cluster.options()]
     process = Process([sys.executable, "-m", *map(str, command), *options], folder / f"{name}.log", environment)
 
-    def running() -> str | None:
+    def find_running_job() -> str | None:
         process.check()
-        return next((each.id for each in cluster.jobs() if each.name == name and each.state == "RUNNING"), None)
+        return next(
+            (candidate.id for candidate in cluster.jobs() if candidate.name == name and candidate.state == "RUNNING"),
+            None,
+        )
 
     try:
-        identity = eventually(f"job {name}", running, 120)
+        identity = eventually(f"job {name}", find_running_job, 120)
         yield identity
         cluster.cancel(identity)
     finally:
         stop([process])
 
 
-def stream(collections: Path, broker: Broker, topic: str, output: Path) -> list[Any]:
+def build_stream_command(collections: Path, broker: Broker, topic: str, output: Path) -> list[Any]:
     """The command `hushgram stream`."""
     shutil.rmtree(output, ignore_errors=True)
     source = ["--kafka", broker.address, "--topic", topic]
     return ["hushgram", "stream", "--collections", collections, *source, "--output", output]
 
 
-def panes(output: Path) -> list[SeenPane]:
-    """Of all groups together, in the order in which they were to be seen."""
-    found = []
+def find_panes(output: Path) -> list[VisiblePane]:
+    """The panes of all groups together, in the order in which they became visible."""
+    panes = []
     for path in (output / "snapshots").glob("*/*-all-n*.avro"):
         window, _, rest = path.stem.partition("-all-n")
-        found.append(SeenPane(window, int(rest.partition("-")[0]), path.stat().st_mtime))
-    return sorted(found, key=lambda pane: (pane.seen, pane.reports))
+        panes.append(VisiblePane(window, int(rest.partition("-")[0]), path.stat().st_mtime))
+    return sorted(panes, key=lambda pane: (pane.visible_at, pane.reports))

@@ -69,12 +69,12 @@ def make_results(directory: Path, windows: int) -> None:
     [pattern] = snapshots(commute, [(Key("commute", None, 0, HOUR), Pane(), tallies)])
     rng = np.random.default_rng(2)
     for window in range(windows):
-        together = [_other(pattern, group, window * HOUR, rng) for group in GROUPS]
-        path = directory / "snapshots" / f"{file_name(together[0])}.avro"
-        write_atomically(str(path), as_avro(SNAPSHOT, together))
+        records = [_vary(pattern, group, window * HOUR, rng) for group in GROUPS]
+        path = directory / "snapshots" / f"{file_name(records[0])}.avro"
+        write_atomically(str(path), as_avro(SNAPSHOT, records))
 
 
-def _other(pattern: Snapshot, group: str | None, start: int, rng: np.random.Generator) -> Snapshot:
+def _vary(pattern: Snapshot, group: str | None, start: int, rng: np.random.Generator) -> Snapshot:
     """The same distribution, bent a little."""
     assert pattern.probabilities is not None
     assert pattern.cdf_low is not None
@@ -100,7 +100,7 @@ def _other(pattern: Snapshot, group: str | None, start: int, rng: np.random.Gene
     )
 
 
-def opened(browser: Browser, url: str) -> tuple[float, float, float]:
+def measure_opening(browser: Browser, url: str) -> tuple[float, float, float]:
     """Seconds to the first contentful paint, to the first distribution drawn and to all pictures drawn, medians."""
     times = []
     for _ in range(LOADS):
@@ -110,47 +110,47 @@ def opened(browser: Browser, url: str) -> tuple[float, float, float]:
         page.goto(url, wait_until="commit")
         page.wait_for_selector("html[data-first-at][data-all-at]", timeout=120_000)
         paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-        drawn = [float(page.get_attribute("html", f"data-{name}-at") or "nan") for name in ("first", "all")]
-        times.append([paint, *drawn])
+        draw_times = [float(page.get_attribute("html", f"data-{name}-at") or "nan") for name in ("first", "all")]
+        times.append([paint, *draw_times])
         context.close()
-    first, picture, everything = (statistics.median(column) / 1000 for column in zip(*times, strict=True))
-    return first, picture, everything
+    first, picture, all_pictures = (statistics.median(column) / 1000 for column in zip(*times, strict=True))
+    return first, picture, all_pictures
 
 
-def chosen(browser: Browser, url: str) -> float:
+def measure_window_change(browser: Browser, url: str) -> float:
     """Seconds from a key on the slider to the pictures of another window, the median."""
     page = browser.new_page()
     page.goto(url)
     page.wait_for_selector("html[data-drawn]", timeout=120_000)
     page.focus("#window")
-    took = []
+    durations = []
     for _ in range(LOADS):
         before = page.get_attribute("html", "data-drawn")
-        another = f"html:not([data-drawn='{before}'])"
-        started = time.perf_counter()
+        selector = f"html:not([data-drawn='{before}'])"
+        start = time.perf_counter()
         page.keyboard.press("ArrowLeft")
-        page.wait_for_selector(another)
-        took.append(time.perf_counter() - started)
+        page.wait_for_selector(selector)
+        durations.append(time.perf_counter() - start)
     page.close()
-    return statistics.median(took)
+    return statistics.median(durations)
 
 
 @contextmanager
-def served(directory: Path) -> Iterator[tuple[Server, float]]:
-    """A server that has read everything, and how long it took for that."""
-    started = time.perf_counter()
+def serve(directory: Path) -> Iterator[tuple[Server, float]]:
+    """A server that has read everything, and the seconds that this took."""
+    start = time.perf_counter()
     index = ResultIndex(str(directory))
     index.refresh()
-    took = time.perf_counter() - started
+    seconds = time.perf_counter() - start
     with Server(index, "benchmark", "127.0.0.1", 0) as server:
         server.watch()
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server, took
+        yield server, seconds
         server.shutdown()
 
 
-def row(what: str, measured: str, aim: str = "") -> None:
-    print(f"| {what} | {measured} | {aim} |", flush=True)
+def print_row(label: str, measured: str, target: str = "") -> None:
+    print(f"| {label} | {measured} | {target} |", flush=True)
 
 
 def main(windows: int) -> None:
@@ -158,24 +158,24 @@ def main(windows: int) -> None:
     try:
         make_results(folder, windows)
         page = folder / "page.html"
-        started = time.perf_counter()
+        start = time.perf_counter()
         with redirect_stdout(StringIO()):
             command.run([str(folder), "--output", str(page)])
-        writing = time.perf_counter() - started
+        writing = time.perf_counter() - start
         print(f"\n{windows:,} windows × {len(GROUPS)} groups × 1024 buckets\n")
         print("| what | measured | target |\n|---|---|---|")
-        with chromium() as browser, served(folder) as (server, reading):
+        with chromium() as browser, serve(folder) as (server, reading):
             for name, url in (("served", server.address), ("written", page.as_uri())):
-                paint, picture, everything = opened(browser, url)
-                row(f"{name} page: first paint", f"{paint:.2f} s", f"≤ {AIM_SECONDS:g} s")
-                row(f"{name} page: first distribution, all pictures", f"{picture:.2f} s, {everything:.2f} s")
-                row(f"{name} page: another window", f"{chosen(browser, url):.2f} s")
+                paint, picture, all_pictures = measure_opening(browser, url)
+                print_row(f"{name} page: first paint", f"{paint:.2f} s", f"≤ {AIM_SECONDS:g} s")
+                print_row(f"{name} page: first distribution, all pictures", f"{picture:.2f} s, {all_pictures:.2f} s")
+                print_row(f"{name} page: another window", f"{measure_window_change(browser, url):.2f} s")
             bare = folder / "bare.html"
             bare.write_text(BARE.replace("{library}", plotly()), encoding="utf-8")
-            paint, picture, _ = opened(browser, bare.as_uri())
-            row("for comparison, three points drawn by the library alone", f"{paint:.2f} s, {picture:.2f} s")
-        row("reading the directory, once", f"{reading:.1f} s")
-        row("writing the page", f"{writing:.1f} s, {page.stat().st_size / 1e6:.0f} MB")
+            paint, picture, _ = measure_opening(browser, bare.as_uri())
+            print_row("for comparison, three points drawn by the library alone", f"{paint:.2f} s, {picture:.2f} s")
+        print_row("reading the directory, once", f"{reading:.1f} s")
+        print_row("writing the page", f"{writing:.1f} s, {page.stat().st_size / 1e6:.0f} MB")
     finally:
         shutil.rmtree(folder)
 

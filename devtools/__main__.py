@@ -19,19 +19,19 @@ from devtools.processes import ProcessError, Service
 from devtools.tools import InstallError, ToolMissingError, tools_folder
 
 
-def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m devtools", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     defaults = argparse.ArgumentDefaultsHelpFormatter
     install_ = commands.add_parser("install", help="fetch and build all programs, once", formatter_class=defaults)
     up_ = commands.add_parser("up", help="start everything, and stop it on Ctrl-C", formatter_class=defaults)
-    for each in (install_, up_):
-        each.add_argument("--tools", type=Path, default=tools_folder(), help="where programs are kept")
+    for subparser in (install_, up_):
+        subparser.add_argument("--tools", type=Path, default=tools_folder(), help="where programs are kept")
     up_.add_argument("--dir", type=Path, default=Path(".run"), help="for logs and data; both stay")
     up_.add_argument("--state", type=Path, metavar="DIR", help="for checkpoints and savepoints, if not below --dir")
     ports = {"kafka": "Kafka clients connect to", "controller": "the broker's controller is on"}
-    for part, what in {**ports, **{port.name: port.metadata["what"] for port in fields(Ports)}}.items():
-        up_.add_argument(f"--{part}-port", type=int, default=0, metavar="PORT", help=f"the port that {what}; 0: any")
+    for part, purpose in {**ports, **{port.name: port.metadata["what"] for port in fields(Ports)}}.items():
+        up_.add_argument(f"--{part}-port", type=int, default=0, metavar="PORT", help=f"the port that {purpose}; 0: any")
     up_.add_argument(
         "--task-manager-ports", type=int, default=0, metavar="PORT", help="first of three for each TaskManager; 0: any"
     )
@@ -50,9 +50,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="a setting of Flink's; repeatable",
     )
     up_.add_argument("--log-level", default="INFO", help="of the Python workers")
-    either = up_.add_mutually_exclusive_group()
-    either.add_argument("--no-flink", action="store_true", help="Kafka only")
-    either.add_argument("--no-kafka", action="store_true", help="Flink only")
+    exclusive = up_.add_mutually_exclusive_group()
+    exclusive.add_argument("--no-flink", action="store_true", help="Kafka only")
+    exclusive.add_argument("--no-kafka", action="store_true", help="Flink only")
     return parser.parse_args(argv)
 
 
@@ -110,7 +110,7 @@ def up(options: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = arguments(argv)
+    options = parse_arguments(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)

@@ -12,15 +12,15 @@ MODULE = "github.com/apache/beam/sdks/v2"
 
 def prism(folder: Path | None = None) -> Path:
     """Beam's runner for one machine, for `--prism_location`."""
-    return _built("prism", "go/cmd/prism", folder)
+    return _build_program("prism", "go/cmd/prism", folder)
 
 
 def boot(folder: Path | None = None) -> Path:
     """What starts a Python worker in Beam's images: it installs what the job has staged, then runs Python."""
-    return _built("boot", "python/container", folder)
+    return _build_program("boot", "python/container", folder)
 
 
-def _built(name: str, package: str, folder: Path | None) -> Path:
+def _build_program(name: str, package: str, folder: Path | None) -> Path:
     version = metadata.version("apache-beam")
 
     def build(target: Path) -> None:

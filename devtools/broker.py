@@ -77,7 +77,7 @@ class Broker(Service):
         tools: Path | None = None,
     ) -> None:
         super().__init__(directory)
-        self.address, self._controller = (f"{HOST}:{given or free_port()}" for given in (port, controller_port))
+        self.address, self._controller = (f"{HOST}:{number or free_port()}" for number in (port, controller_port))
         self._properties, self._client, self._heap, self._tools = properties or {}, client or {}, heap, tools
 
     def kill(self) -> None:
@@ -92,14 +92,14 @@ class Broker(Service):
         """Returns when every partition can be written to; `config` are topic settings, such as `retention.ms`."""
         admin = self._admin()
         admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
-        eventually(f"leaders of topic {name}", lambda: self._led(admin, name), 30)
+        eventually(f"leaders of topic {name}", lambda: self._has_leaders(admin, name), 30)
         return name
 
     def _start(self) -> None:
         settings = self._settings()
         process = self.run("kafka", self._java(self._heap, "kafka.Kafka", settings))
         # Ask the socket first: a client whose connection was refused waits ever longer before it tries again.
-        process.wait(lambda: listening(self.address) and self._led(self._admin()))
+        process.wait(lambda: listening(self.address) and self._has_leaders(self._admin()))
 
     def _settings(self) -> Path:
         """The server's properties, and on the first start the formatted storage."""
@@ -122,20 +122,31 @@ class Broker(Service):
 
     def _java(self, heap: str, *arguments: str | Path) -> list[str | Path]:
         need("java")
-        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-        stamped = "-Dorg.slf4j.simpleLogger.showDateTime=true"
-        return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", quiet, stamped, "-cp", f"{kafka(self._tools)}/*", *arguments]
+        log_level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+        timestamps = "-Dorg.slf4j.simpleLogger.showDateTime=true"
+        return [
+            "java",
+            f"-Xmx{heap}",
+            "-XX:+UseSerialGC",
+            log_level,
+            timestamps,
+            "-cp",
+            f"{kafka(self._tools)}/*",
+            *arguments,
+        ]
 
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.address, "log_level": 0, **self._client})
 
-    def _led(self, admin: AdminClient, topic: str | None = None) -> bool:
+    def _has_leaders(self, admin: AdminClient, topic: str | None = None) -> bool:
         """The broker answers, and every partition has a leader; after a create or a start that takes a moment."""
         try:
-            found = admin.list_topics(topic, timeout=5) if topic else admin.list_topics(timeout=5)
+            metadata = admin.list_topics(topic, timeout=5) if topic else admin.list_topics(timeout=5)
         except KafkaException:
             return False
-        topics = found.topics.values()
-        return bool(found.brokers) and all(
-            t.error is None and all(p.leader >= 0 for p in t.partitions.values()) for t in topics
+        topics = metadata.topics.values()
+        return bool(metadata.brokers) and all(
+            topic_metadata.error is None
+            and all(partition.leader >= 0 for partition in topic_metadata.partitions.values())
+            for topic_metadata in topics
         )

@@ -34,19 +34,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--times", type=int, default=3, help="how often the command runs (default: 3)")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args(argv)
-    busy = [multiprocessing.Process(target=spin, daemon=True) for _ in range(options.processes)]
-    for process in busy:
+    spinners = [multiprocessing.Process(target=spin, daemon=True) for _ in range(options.processes)]
+    for process in spinners:
         process.start()
     try:
         for number in range(1, options.times + 1):
-            started = time.monotonic()
+            start = time.monotonic()
             code = subprocess.run(options.command).returncode
-            minutes = (time.monotonic() - started) / 60
+            minutes = (time.monotonic() - start) / 60
             print(f"run {number} of {options.times} ended with {code} after {minutes:.1f} min", flush=True)
             if code:
                 return code
     finally:
-        for process in busy:
+        for process in spinners:
             process.kill()
             process.join()
     return 0

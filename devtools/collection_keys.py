@@ -1,7 +1,7 @@
 """`python -m devtools.collection_keys`: writes docs/collection_file.md, every key of a collections file, from the code.
 
-Meanings are the docstrings of the fields, defaults those of the classes. What is allowed is what the code itself says
-when it refuses a value, so that nothing is written twice.
+Meanings are the docstrings of the fields, defaults those of the classes. The allowed values are taken from the message
+with which the code refuses a value, so that nothing is written twice.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ closest name that is listed is suggested. [Defining a collection](collections.md
 """
 
 
-def page() -> str:
+def render_page() -> str:
     options = [*mechanism_options(), *METHOD_OPTIONS]
-    own = [name for name in collection_keys() if name not in ("domain", *options)]
-    parts = {
-        "A collection": [_row(name, name) for name in own],
+    keys = [name for name in collection_keys() if name not in ("domain", *options)]
+    sections = {
+        "A collection": [_row(name, name) for name in keys],
         "`domain`": [_row(f"domain.{name}", name) for name in DOMAIN_KEYS],
         "`windows`": [_window_row(name) for name in WINDOW_KEYS],
         "Options of mechanisms and estimators": [_row(name, name) for name in options],
     }
-    return HEADING + "".join(f"\n## {title}\n\n{_table(rows)}" for title, rows in parts.items())
+    return HEADING + "".join(f"\n## {title}\n\n{_table(rows)}" for title, rows in sections.items())
 
 
 def field_docs(owner: type) -> dict[str, str]:
@@ -61,44 +61,48 @@ def field_docs(owner: type) -> dict[str, str]:
     }
 
 
-def allowed(name: str) -> str:
-    """What a key of a collection allows, and for an option, which mechanisms or estimators take it.
+def describe_allowed(name: str) -> str:
+    """The values that a key of a collection allows, and for an option, the mechanisms or estimators that take it.
 
-    >>> allowed("epsilon")
+    >>> describe_allowed("epsilon")
     'a number from 1e-06 to 20'
-    >>> allowed("branching"), allowed("solver")
+    >>> describe_allowed("branching"), describe_allowed("solver")
     ('a whole number from 2 to 8; with `hierarchy`', 'exact, admm; with `hh_admm`')
     """
     if name == "windows":
-        return _refusal(Windows.parse, object(), name) or ""
+        return _read_refusal(Windows.parse, object(), name) or ""
     entries = [VALID] if name == "mechanism" else [{**VALID, "mechanism": mechanism} for mechanism in MECHANISMS]
-    answers = [(entry, _refusal(_collection, {**entry, name: object()}, name)) for entry in entries]
+    answers = [(entry, _read_refusal(_collection, {**entry, name: object()}, name)) for entry in entries]
     text = next(answer for _, answer in answers if answer)
     takers = [entry["mechanism"] for entry, answer in answers if answer and "mechanism" in entry]
     if name in METHOD_OPTIONS:
-        kinds = [(mechanism, one) for mechanism, kind in MECHANISMS.items() for one in kind.estimators]
+        kinds = [(mechanism, estimator) for mechanism, kind in MECHANISMS.items() for estimator in kind.estimators]
         choice = text.split(", ")[0]
-        takers = [one for mechanism, one in kinds if _possible(mechanism=mechanism, estimator=one, **{name: choice})]
+        takers = [
+            estimator
+            for mechanism, estimator in kinds
+            if _is_possible(mechanism=mechanism, estimator=estimator, **{name: choice})
+        ]
     elif len(takers) in (0, len(MECHANISMS)):
         return text
-    return f"{text}; with {', '.join(f'`{one}`' for one in dict.fromkeys(takers))}"
+    return f"{text}; with {', '.join(f'`{estimator}`' for estimator in dict.fromkeys(takers))}"
 
 
 def _collection(entry: dict[str, Any]) -> Collection:
     return Collection(**entry)
 
 
-def _possible(**options: str) -> bool:
+def _is_possible(**options: str) -> bool:
     try:
         return bool(_collection({**VALID, **options}))
     except CollectionError:
         return False
 
 
-def _refusal(make: Callable[[Any], object], given: object, name: str) -> str | None:
-    """What is allowed, as the code says it when it refuses; None if it refuses for another reason."""
+def _read_refusal(make: Callable[[Any], object], value: object, name: str) -> str | None:
+    """The allowed values, as the code's own refusal states them; None if it refuses for another reason."""
     try:
-        make(given)
+        make(value)
     except CollectionError as error:
         match = re.search(rf"\b{re.escape(name)}: got .*?, allowed: (.*)", str(error))
         return None if match is None else match[1].replace(f"to {VALID['buckets']}", "to `buckets`")
@@ -112,8 +116,8 @@ def _row(key: str, name: str) -> list[str]:
         default, owner = inspect.signature(Collection).parameters[name].default, Collection
     text = "str" if name == "mechanism" else str(owner.__annotations__[name]).removesuffix(" | None")
     kind = "list" if text.startswith("tuple") else TYPES[text]
-    shown = "required" if default is inspect.Parameter.empty else _plain(default)
-    return [f"`{key}`", kind, shown, allowed(name), field_docs(owner)[name]]
+    default_text = "required" if default is inspect.Parameter.empty else _format_default(default)
+    return [f"`{key}`", kind, default_text, describe_allowed(name), field_docs(owner)[name]]
 
 
 def _declaring_class(option: str) -> type:
@@ -125,14 +129,20 @@ def _declaring_class(option: str) -> type:
 def _window_row(name: str) -> list[str]:
     small, large = (getattr(Windows.parse({"size": size}), name) for size in ("1h", "2h"))
     default: Any = Windows.__dataclass_fields__[name].default
-    follows = name != "size" and small != large
-    shown = "as `size`" if follows else f"`{format_duration(default)}`" if name in DURATIONS else _plain(default)
+    follows_size = name != "size" and small != large
+    default_text = (
+        "as `size`"
+        if follows_size
+        else f"`{format_duration(default)}`"
+        if name in DURATIONS
+        else _format_default(default)
+    )
     kind = "duration" if name in DURATIONS else "text"
-    answer = _refusal(lambda value: Windows.parse({name: value}), object(), name)
-    return [f"`windows.{name}`", kind, shown, answer or "", field_docs(Windows)[name]]
+    answer = _read_refusal(lambda value: Windows.parse({name: value}), object(), name)
+    return [f"`windows.{name}`", kind, default_text, answer or "", field_docs(Windows)[name]]
 
 
-def _plain(default: object) -> str:
+def _format_default(default: object) -> str:
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
     return f"`{default}`" if isinstance(default, (int, float, str)) and default != "" else ""
@@ -140,10 +150,10 @@ def _plain(default: object) -> str:
 
 def _table(rows: Iterable[list[str]]) -> str:
     lines = [["key", "type", "default", "allowed", "meaning"], ["---"] * 5, *rows]
-    return "".join(f"| {' | '.join(map(_code_of_yaml, line))} |\n" for line in lines)
+    return "".join(f"| {' | '.join(map(_mark_yaml_as_code, line))} |\n" for line in lines)
 
 
-def _code_of_yaml(text: str) -> str:
+def _mark_yaml_as_code(text: str) -> str:
     """Mappings as code, or the site would take them for attributes.
 
     >>> _code_of_yaml("a list, such as [{epsilon: 2}]")
@@ -153,4 +163,4 @@ def _code_of_yaml(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(render_page(), encoding="utf-8")

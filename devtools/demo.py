@@ -49,17 +49,19 @@ def run(folder: Path, engine: str, rate: int, seconds: int) -> int:
         broker = stack.enter_context(Broker(folder / "kafka"))
         if engine == "flink":
             cluster = stack.enter_context(Cluster(folder / "flink"))
-            for_engine = cluster.options()
+            engine_options = cluster.options()
         else:
-            for_engine = [f"--prism_location={prism()}"]
+            engine_options = [f"--prism_location={prism()}"]
         source = ["--collections", COLLECTIONS, "--kafka", broker.address, "--topic", broker.create_topic("reports", 4)]
         faults = ["--ids", "--late", "0.01", "--damaged", "0.001", "--repeated", "0.01"]
         amount = ["--rate", rate, "--reports", rate * seconds, "--values", "taxi", "--output", folder]
-        pipeline = stack.enter_context(_command(folder, "stream", *source, "--output", folder / "results", *for_engine))
+        pipeline = stack.enter_context(
+            _command(folder, "stream", *source, "--output", folder / "results", *engine_options)
+        )
         devices = stack.enter_context(_command(folder, "simulate", *source, *amount, *faults))
         say(f"{rate:,} reports a second for {seconds} s; each line is a pane: all that is known of a window by then")
-        whole = _follow(folder, pipeline, devices)
-    if not whole:
+        complete = _follow(folder, pipeline, devices)
+    if not complete:
         complain(f"not every window became whole; see the logs in {folder}")
         return 1
     say("every report that could be counted was counted once; the estimates, and what only the simulation knew:")
@@ -76,7 +78,7 @@ def _command(folder: Path, name: str, *arguments: object) -> Iterator[Process]:
 
 
 def _follow(folder: Path, pipeline: Process, devices: Process) -> bool:
-    """Shows panes as they come; whether every window came to hold what was sent."""
+    """Shows panes as they come, and returns whether every window came to hold all reports that were sent."""
     panes, end = show.Follower(str(folder / "results")), float("inf")
     while time.monotonic() < end:
         pipeline.check()
@@ -84,20 +86,25 @@ def _follow(folder: Path, pipeline: Process, devices: Process) -> bool:
             say(line)
         if not devices.alive:
             end = min(end, time.monotonic() + PATIENCE)
-            if _whole(folder):
+            if _is_complete(folder):
                 return True
         time.sleep(0.5)
     return False
 
 
-def _whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     if not result_files(str(folder / "results"), "snapshots"):
         return False
-    sent = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines()]
-    found = {s.key: s.reports for s in read_results(str(folder / "results"), "snapshots", Snapshot.from_avro)}
-    counted = {(k.collection, k.group, k.window_start, k.window_end): reports for k, reports in found.items()}
+    truths = [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines()]
+    reports_by_key = {s.key: s.reports for s in read_results(str(folder / "results"), "snapshots", Snapshot.from_avro)}
+    reports_by_window = {
+        (key.collection, key.group, key.window_start, key.window_end): reports
+        for key, reports in reports_by_key.items()
+    }
     return all(
-        counted.get((t["collection"], t["group"], t["window_start"], t["window_end"])) == t["reports"] for t in sent
+        reports_by_window.get((truth["collection"], truth["group"], truth["window_start"], truth["window_end"]))
+        == truth["reports"]
+        for truth in truths
     )
 
 

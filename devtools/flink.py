@@ -84,7 +84,7 @@ class Ports:
     pool: int = port("Python workers are asked for on")
     keeper: int = port("ZooKeeper is on, with --high-availability")
 
-    def chosen(self) -> Ports:
+    def with_free_ports(self) -> Ports:
         """The same, with a free port for every 0."""
         return Ports(**{name: number or free_port() for name, number in vars(self).items()})
 
@@ -112,14 +112,14 @@ class Cluster(Service, Jobs):
         tools: Path | None = None,
     ) -> None:
         Service.__init__(self, directory)
-        self.ports = (ports or Ports()).chosen()
+        self.ports = (ports or Ports()).with_free_ports()
         Jobs.__init__(self, f"{HOST}:{self.ports.flink}")
         self.job_endpoint, self.pool = f"{HOST}:{self.ports.job}", f"{HOST}:{self.ports.pool}"
         self.task_managers: list[Process] = []
-        self._wanted, self._slots, self._settings = task_managers, slots, settings or {}
+        self._task_manager_count, self._slots, self._settings = task_managers, slots, settings or {}
         self._task_manager_ports, self._high_availability = task_manager_ports, high_availability
         self._state, self._log_level, self._tools = (state or self.directory).absolute(), log_level, tools
-        self._numbered = 0
+        self._task_managers_started = 0
 
     def options(self, parallelism: int | None = None) -> list[str]:
         """Beam options of a pipeline that is to run here; without a number, one subtask for each TaskManager."""
@@ -128,12 +128,12 @@ class Cluster(Service, Jobs):
             f"--job_endpoint={self.job_endpoint}",
             "--environment_type=EXTERNAL",
             f"--environment_config={self.pool}",
-            f"--parallelism={parallelism or self._wanted}",
+            f"--parallelism={parallelism or self._task_manager_count}",
         ]
 
     def workers(self) -> list[int]:
         """The process ids of the Python workers."""
-        pool = self.named("pool")
+        pool = self.find_process("pool")
         return [pid for pid in pool.members() if pid != pool.pid]
 
     def kill_job_manager(self) -> None:
@@ -167,8 +167,8 @@ class Cluster(Service, Jobs):
         """Returns when workers can be asked for."""
         self._run_pool().wait(lambda: listening(self.pool))
 
-    def named(self, name: str) -> Process:
-        """A part by the name of its log: `jobmanager`, `pool`, `jobserver`, `zookeeper`."""
+    def find_process(self, name: str) -> Process:
+        """The process of a part, by the name of its log: `jobmanager`, `pool`, `jobserver`, `zookeeper`."""
         return next(process for process in self.processes if process.name == name)
 
     def stop(self) -> None:
@@ -183,7 +183,7 @@ class Cluster(Service, Jobs):
             keeper = self.run("zookeeper", [*self._script("zookeeper.sh"), "1"], self._environment)
             keeper.wait(lambda: listening(f"{HOST}:{self.ports.keeper}"))
         manager = self._run_job_manager()
-        for _ in range(self._wanted):
+        for _ in range(self._task_manager_count):
             self._run_task_manager()
         server = self._run_job_server(jar)
         pool = self._run_pool()
@@ -194,7 +194,7 @@ class Cluster(Service, Jobs):
         pool.wait(lambda: listening(self.pool))
 
     def _kill(self, name: str) -> None:
-        process = self.named(name)
+        process = self.find_process(name)
         self.processes.remove(process)
         process.kill()
 
@@ -203,18 +203,20 @@ class Cluster(Service, Jobs):
         return self.run("jobmanager", [*self._script("jobmanager.sh"), *metrics], self._environment)
 
     def _run_task_manager(self) -> Process:
-        self._numbered += 1
-        name = f"taskmanager-{self._numbered}"
+        self._task_managers_started += 1
+        name = f"taskmanager-{self._task_managers_started}"
         command = [*self._script("taskmanager.sh"), f"-Dtaskmanager.resource-id={name}"]
         if first := self._task_manager_ports:
-            for place, setting in enumerate(TASK_MANAGER_PORTS, first + len(TASK_MANAGER_PORTS) * (self._numbered - 1)):
-                command.append(f"-D{setting}={place}")
+            for number, setting in enumerate(
+                TASK_MANAGER_PORTS, first + len(TASK_MANAGER_PORTS) * (self._task_managers_started - 1)
+            ):
+                command.append(f"-D{setting}={number}")
         self.task_managers.append(self.run(name, command, self._environment))
         return self.task_managers[-1]
 
     def _wait_for_task_manager(self, process: Process) -> None:
         """Its own name, not a number of them: a dead one is counted until its heartbeat is missed."""
-        process.wait(lambda: process.name in [each["id"] for each in self.rest("/taskmanagers")["taskmanagers"]])
+        process.wait(lambda: process.name in [manager["id"] for manager in self.rest("/taskmanagers")["taskmanagers"]])
 
     def _run_job_server(self, jar: Path) -> Process:
         flags = {
@@ -242,16 +244,16 @@ class Cluster(Service, Jobs):
         return {name: str(self.directory / folder) for name, folder in folders.items()}
 
     def _configure(self) -> None:
-        shipped, conf = flink(self._tools) / "conf", self.directory / "conf"
+        shipped_conf, conf = flink(self._tools) / "conf", self.directory / "conf"
         for name in ("conf", "log", "tmp"):
             (self.directory / name).mkdir(exist_ok=True)
-        for file in shipped.glob("log4j*"):
+        for file in shipped_conf.glob("log4j*"):
             shutil.copy(file, conf)
         # From Java 17 on, Flink needs packages of Java opened to it. The configuration it ships with lists them.
-        opens = re.search(r"^\s*all: (.*)$", (shipped / "config.yaml").read_text(), re.MULTILINE)
+        java_options = re.search(r"^\s*all: (.*)$", (shipped_conf / "config.yaml").read_text(), re.MULTILINE)
         settings = {
             **SETTINGS,
-            "env.java.opts.all": opens[1] if opens else "",
+            "env.java.opts.all": java_options[1] if java_options else "",
             "jobmanager.rpc.port": self.ports.rpc,
             "blob.server.port": self.ports.blob,
             "rest.port": self.ports.flink,
@@ -266,10 +268,16 @@ class Cluster(Service, Jobs):
         (conf / "config.yaml").write_text("".join(f"{name}: {value}\n" for name, value in settings.items()))
 
     def _keeper_settings(self) -> dict[str, object]:
-        """What Flink must know of the ZooKeeper, whose own file this writes."""
-        own = {"clientPortAddress": HOST, "clientPort": self.ports.keeper, "dataDir": self.directory / "zookeeper"}
-        own |= {"tickTime": 500, "admin.enableServer": "false"}
-        (self.directory / "conf" / "zoo.cfg").write_text("".join(f"{name}={value}\n" for name, value in own.items()))
+        """Flink's settings for the ZooKeeper, whose own configuration file this writes."""
+        zookeeper = {
+            "clientPortAddress": HOST,
+            "clientPort": self.ports.keeper,
+            "dataDir": self.directory / "zookeeper",
+        }
+        zookeeper |= {"tickTime": 500, "admin.enableServer": "false"}
+        (self.directory / "conf" / "zoo.cfg").write_text(
+            "".join(f"{name}={value}\n" for name, value in zookeeper.items())
+        )
         return {
             "high-availability.type": "zookeeper",
             "high-availability.jobmanager.port": self.ports.rpc,

@@ -24,7 +24,7 @@ class Job:
 
 
 class Jobs:
-    """What can be asked of the cluster at `address`; a job is given by its id."""
+    """Requests to the cluster at `address`; a job is identified by its id."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -52,14 +52,14 @@ class Jobs:
             answer = self.rest(f"/jobs/{job}/savepoints/{request}")
             return answer["operation"] if answer["status"]["id"] == "COMPLETED" else None
 
-        done = eventually(f"a savepoint of job {job}", operation)
-        if "location" not in done:
-            raise RuntimeError(f"job {job} has no savepoint: {done}")
+        outcome = eventually(f"a savepoint of job {job}", operation)
+        if "location" not in outcome:
+            raise RuntimeError(f"job {job} has no savepoint: {outcome}")
         self._await_end(job)
-        return str(done["location"])
+        return str(outcome["location"])
 
     def checkpoints(self, job: str) -> Any:
-        """Counts, sizes and the latest checkpoints, as Flink tells them."""
+        """Counts, sizes and the latest checkpoints, as Flink reports them."""
         return self.rest(f"/jobs/{job}/checkpoints")
 
     def metric(self, job: str, name: str) -> float:
@@ -68,8 +68,10 @@ class Jobs:
         for vertex in self.rest(f"/jobs/{job}")["vertices"]:
             path = f"/jobs/{job}/vertices/{vertex['id']}/subtasks/metrics"
             ids = [metric["id"] for metric in self.rest(path) if metric["id"].endswith(name)]
-            # One at a time: commas part ids, and an id may hold some.
-            total += sum(value["sum"] for each in ids for value in self.rest(f"{path}?get={quote(each)}&agg=sum"))
+            # One at a time: commas separate ids, and an id may contain commas.
+            total += sum(
+                value["sum"] for metric_id in ids for value in self.rest(f"{path}?get={quote(metric_id)}&agg=sum")
+            )
         return total
 
     def dropped_late(self, job: str) -> float:

@@ -41,7 +41,7 @@ CONTROL = f"/{api.DESCRIPTOR.services_by_name['BeamFnControl'].full_name}/Contro
 
 
 class Pool(services.BeamFnExternalWorkerPoolServicer):
-    """Starts a process for each worker that is asked for."""
+    """Starts a process for each worker that a runner requests."""
 
     def __init__(self, log_level: str) -> None:
         self.log_level = log_level
@@ -54,11 +54,11 @@ class Pool(services.BeamFnExternalWorkerPoolServicer):
             if connected:
                 self.workers.append(worker)
                 return api.StartWorkerResponse()
-            ended = f"worker {request.worker_id} ended with {worker.wait()} before it had connected"
-            LOG.warning("%s to %s", ended, request.control_endpoint.url)
-            if not context.is_active():  # whoever asked is gone
+            failure = f"worker {request.worker_id} ended with {worker.wait()} before it had connected"
+            LOG.warning("%s to %s", failure, request.control_endpoint.url)
+            if not context.is_active():  # the caller is gone
                 break
-        return api.StartWorkerResponse(error=f"{ended}, {ATTEMPTS} times: the output of the pool tells why")
+        return api.StartWorkerResponse(error=f"{failure}, {ATTEMPTS} times: the output of the pool tells why")
 
     def _start(self, control: str, worker_id: str) -> tuple[subprocess.Popen[bytes], bool]:
         """A worker, and whether it has connected to its runner; if not, it has ended."""
@@ -91,27 +91,27 @@ def serve(port: int, log_level: str) -> None:
 
 
 class Announce(grpc.StreamStreamClientInterceptor):
-    """Calls back when the stream over which a worker is given its work has been opened."""
+    """Calls `on_open` when the stream over which a worker receives its work has been opened."""
 
-    def __init__(self, opened: Callable[[], None]) -> None:
-        self.opened = opened
+    def __init__(self, on_open: Callable[[], None]) -> None:
+        self.on_open = on_open
 
     def intercept_stream_stream(self, continuation: Any, details: Any, requests: Any) -> Any:
         call = continuation(details, requests)
         if details.method == CONTROL:
-            self.opened()
+            self.on_open()
         return call
 
 
 def work(control: str, worker: str, connected: int) -> None:
     """One worker, made as Beam's pool makes it; it says over a pipe that it has connected."""
 
-    def tell() -> None:
+    def announce() -> None:
         with os.fdopen(connected, "wb") as pipe:
             pipe.write(b"1")
 
     harness = SdkHarness(control, worker_id=worker, state_cache_size=0, data_buffer_time_limit_ms=-1)
-    harness._control_channel = grpc.intercept_channel(harness._control_channel, Announce(tell))
+    harness._control_channel = grpc.intercept_channel(harness._control_channel, Announce(announce))
     harness.run()
 
 

@@ -18,7 +18,7 @@ from devtools.tools import HOW_TO_GET, ToolMissingError, need, run
 
 USER, PASSWORD, DATABASE = "hushgram", "not a secret: the server listens on loopback only", "results"
 SYSTEM_USER = "postgres"
-"""Who runs the server where we are root, which it refuses to be."""
+"""The user that runs the server where we are root, since the server refuses to run as root."""
 SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -31,11 +31,13 @@ SETTINGS = {
 
 def program(name: str) -> Path:
     """One of the server's programs, from the newest version that Debian's packages have put aside, or from PATH."""
-    packaged = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: float(path.parents[1].name))
-    found = packaged[-1] if packaged else shutil.which(name)
-    if not found:
+    versions = sorted(
+        Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda candidate: float(candidate.parents[1].name)
+    )
+    path = versions[-1] if versions else shutil.which(name)
+    if not path:
         raise ToolMissingError(f"no {name} on PATH. {HOW_TO_GET['initdb']}")
-    return Path(found)
+    return Path(path)
 
 
 class Postgres(Service):
@@ -59,16 +61,16 @@ class Postgres(Service):
 
     def kill(self) -> None:
         """kill -9, of the server and of those that serve its clients. start() brings it back on the same port."""
-        serving = self.serving()
+        backends = self.backends()
         while self.processes:
             self.processes.pop().kill()
-        for pid in serving:
+        for pid in backends:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for pid in serving:
-            _ended(pid)
+        for pid in backends:
+            _wait_for_end(pid)
 
-    def serving(self) -> list[int]:
+    def backends(self) -> list[int]:
         """The server's children, each in a process group of its own."""
         return [pid for process in self.processes for pid in _children(process.pid)]
 
@@ -86,7 +88,7 @@ class Postgres(Service):
                     os.kill(pid, number)
 
     def stop(self) -> None:
-        """Without waiting for clients to go."""
+        """Without waiting for clients to disconnect."""
         for process in self.processes:
             process.signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
@@ -106,7 +108,7 @@ class Postgres(Service):
             self._initialise(data)
         settings = [part for name, value in SETTINGS.items() for part in ("-c", f"{name}={value}")]
         process = self.run("postgres", _as_user([program("postgres"), "-D", data, "-p", str(self.port), *settings]))
-        process.wait(self._answers)
+        process.wait(self._is_ready)
 
     def _initialise(self, data: Path) -> None:
         secret = self.directory / "password"
@@ -128,11 +130,11 @@ class Postgres(Service):
         run(_as_user([program("initdb"), "--no-sync", *options, "-D", partial]))
         partial.rename(data)
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
             with self.connect("postgres") as connection:
-                known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
-                if not known:
+                row = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+                if not row:
                     connection.execute(f"CREATE DATABASE {DATABASE}")
             return True
         except psycopg.OperationalError:
@@ -140,25 +142,25 @@ class Postgres(Service):
 
 
 def _as_user(command: list[str | Path]) -> list[str | Path]:
-    """As root: under another name, but past the doors of folders that are root's alone, as those of tests are."""
+    """As root: the command under another user, who may still enter folders that are root's alone, as those of tests."""
     if os.geteuid() != 0:
         return command
     need("setpriv")
-    doors = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
-    return ["setpriv", f"--reuid={SYSTEM_USER}", f"--regid={SYSTEM_USER}", "--clear-groups", *doors, *command]
+    capabilities = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    return ["setpriv", f"--reuid={SYSTEM_USER}", f"--regid={SYSTEM_USER}", "--clear-groups", *capabilities, *command]
 
 
 def _children(parent: int) -> list[int]:
     listing = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     pairs = [map(int, line.split()) for line in listing.splitlines()]
-    return [pid for pid, its_parent in pairs if its_parent == parent]
+    return [pid for pid, ppid in pairs if ppid == parent]
 
 
-def _ended(pid: int) -> None:
-    """Waits for the end of a process that is no child of ours."""
+def _wait_for_end(pid: int) -> None:
+    """Waits for the end of a process that is not our child."""
 
-    def gone() -> bool:
-        shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
-        return not shown or shown.startswith("Z")
+    def has_ended() -> bool:
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+        return not state or state.startswith("Z")
 
-    eventually(f"the end of process {pid}", gone)
+    eventually(f"the end of process {pid}", has_ended)

@@ -18,17 +18,17 @@ from typing import Self, TypeVar
 
 from devtools.tools import need
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 HOST = "127.0.0.1"
 GRACE = 10.0
 """Seconds from being asked to end to being killed."""
 PORTS = range(10_000, 32_768)
-"""Below those the kernel gives to outgoing connections."""
+"""Below those that the kernel assigns to outgoing connections."""
 
 
 PATIENCE_SECONDS = 300.0
-"""What is waited for comes far sooner, unless the machine is busy with something else; then it is worth waiting for."""
+"""How long to wait by default. Most waits end far sooner, unless the machine is busy with something else."""
 
 
 class ProcessError(RuntimeError):
@@ -51,7 +51,7 @@ class Process:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        _started.append(self)
+        _running.append(self)
 
     @property
     def pid(self) -> int:
@@ -83,7 +83,7 @@ class Process:
             raise ProcessError(f"{error}; {self.tail()}") from None
 
     def join(self, seconds: float) -> int:
-        """What the program ended with, once it has."""
+        """The exit code of the program, once it has ended."""
         return self._popen.wait(seconds)
 
     def tail(self) -> str:
@@ -91,7 +91,7 @@ class Process:
         return f"the end of {self.log}:\n{text[-3000:]}"
 
     def members(self) -> list[int]:
-        """The living processes of the group. One that has ended, and was not asked how, no longer counts."""
+        """The living processes of the group. One that has ended and was not yet waited for does not count."""
         self._popen.poll()
         listing = subprocess.run(["ps", "-eo", "pid=,pgid=,stat="], capture_output=True, text=True, check=True).stdout
         rows = [line.split() for line in listing.splitlines()]
@@ -105,16 +105,16 @@ class Process:
         """kill -9 of the whole group."""
         self.signal(signal.SIGKILL)
         self._popen.wait()
-        if self in _started:
-            _started.remove(self)
+        if self in _running:
+            _running.remove(self)
 
 
-_started: list[Process] = []
-_given: set[int] = set()
+_running: list[Process] = []
+_assigned_ports: set[int] = set()
 
 
 def stop(processes: Sequence[Process], grace: float = GRACE) -> None:
-    """Asks all of them to end, the last started first, and kills what is left after the grace."""
+    """Asks all of them to end, the last started first, and kills those that remain after the grace period."""
     for process in reversed(processes):
         process.signal(signal.SIGTERM)
     end = time.monotonic() + grace
@@ -125,7 +125,7 @@ def stop(processes: Sequence[Process], grace: float = GRACE) -> None:
 
 
 # Also when the caller is ended by an exception between a start and its stop.
-atexit.register(lambda: stop(list(_started)))
+atexit.register(lambda: stop(list(_running)))
 
 
 class Service(ABC):
@@ -139,7 +139,7 @@ class Service(ABC):
     def _start(self) -> None: ...
 
     def start(self) -> Self:
-        """Returns when all of it answers. What was started is stopped if any of it fails."""
+        """Returns when all processes are ready. If one fails, those that were started are stopped."""
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
             self._start()
@@ -162,8 +162,8 @@ class Service(ABC):
         temporary = self.directory / "tmp"
         temporary.mkdir(exist_ok=True)
         java = f"-Djava.io.tmpdir={temporary} -XX:-UsePerfData"
-        own = {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": java, **(environment or {})}
-        process = Process(command, self.directory / f"{name}.log", own)
+        variables = {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": java, **(environment or {})}
+        process = Process(command, self.directory / f"{name}.log", variables)
         self.processes.append(process)
         return process
 
@@ -177,16 +177,16 @@ class Service(ABC):
 
 
 def free_port() -> int:
-    """A port that nobody listens on and that was not given before.
+    """A port that nobody listens on, and that this function has not returned before.
 
-    The kernel's own choice will not do: between the asking and the use it may give the same port again, here or to
-    any outgoing connection.
+    The kernel's own choice will not do: before the port is used, the kernel may assign it again, here or to any
+    outgoing connection.
     """
     for port in random.sample(PORTS, len(PORTS)):
-        if port not in _given:
+        if port not in _assigned_ports:
             with suppress(OSError), socket.socket() as probe:
                 probe.bind((HOST, port))
-                _given.add(port)
+                _assigned_ports.add(port)
                 return port
     raise ProcessError(f"no port is free from {PORTS.start} to {PORTS.stop}")
 
@@ -197,13 +197,13 @@ def listening(address: str) -> bool:
         return True
 
 
-def eventually(what: str, condition: Callable[[], Found | None], seconds: float = PATIENCE_SECONDS) -> Found:
+def eventually(description: str, condition: Callable[[], Value | None], seconds: float = PATIENCE_SECONDS) -> Value:
     """The first true value of `condition`; an OSError of its own means not yet."""
     end = time.monotonic() + seconds
     while True:
         with suppress(OSError):
-            if found := condition():
-                return found
+            if value := condition():
+                return value
         if time.monotonic() > end:
-            raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+            raise TimeoutError(f"waited {seconds:.0f} s for {description}")
         time.sleep(0.1)

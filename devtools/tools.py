@@ -29,7 +29,7 @@ HOW_TO_GET = {
 
 
 class ToolMissingError(RuntimeError):
-    """A program that this machine has not got; the message says how to get it."""
+    """A program that this machine does not have; the message says how to get it."""
 
 
 class InstallError(RuntimeError):
@@ -49,12 +49,12 @@ def tools_folder() -> Path:
 
 def version(pom: Path, name: str) -> str:
     """A property of a pom: the poms are the one source of versions."""
-    found = ElementTree.parse(pom).findtext(
+    value = ElementTree.parse(pom).findtext(
         f"m:properties/m:{name}", namespaces={"m": "http://maven.apache.org/POM/4.0.0"}
     )
-    if found is None:
+    if value is None:
         raise KeyError(f"{pom} has no property {name}")
-    return found
+    return value
 
 
 def install(name: str, build: Callable[[Path], None], folder: Path | None = None) -> Path:
@@ -71,18 +71,18 @@ def install(name: str, build: Callable[[Path], None], folder: Path | None = None
     with _locked(folder / ".lock"):
         if not target.exists():
             LOG.info("installing %s", name)
-            started = time.monotonic()
+            start = time.monotonic()
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
             build(partial)
             partial.rename(target)
-            LOG.info("installed %s in %.0f s", target, time.monotonic() - started)
+            LOG.info("installed %s in %.0f s", target, time.monotonic() - start)
     return target
 
 
 def run(command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
     """A step of an installation, silent unless it fails."""
-    done = subprocess.run(
+    completed = subprocess.run(
         list(map(str, command)),
         env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
@@ -91,8 +91,10 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str] | None = N
         text=True,
         errors="replace",
     )
-    if done.returncode:
-        raise InstallError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-3000:]}")
+    if completed.returncode:
+        raise InstallError(
+            f"{' '.join(map(str, command))} ended with {completed.returncode}:\n{completed.stdout[-3000:]}"
+        )
 
 
 @contextmanager

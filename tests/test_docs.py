@@ -79,13 +79,15 @@ def test_the_pipeline_of_the_readme_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_page_of_keys_is_current():
-    assert collection_keys.PAGE.read_text(encoding="utf-8") == collection_keys.page(), (
+    assert collection_keys.PAGE.read_text(encoding="utf-8") == collection_keys.render_page(), (
         "write it again: python -m devtools.collection_keys"
     )
 
 
 def test_the_page_of_keys_has_every_key_with_its_meaning():
-    rows = [line.strip("| \n").split(" | ") for line in collection_keys.page().splitlines() if line.startswith("| `")]
+    rows = [
+        line.strip("| \n").split(" | ") for line in collection_keys.render_page().splitlines() if line.startswith("| `")
+    ]
     keys = {row[0].strip("`") for row in rows}
     own = {name for name in config.collection_keys() if name != "domain"}
     assert keys == own | {f"domain.{name}" for name in DOMAIN_KEYS} | {

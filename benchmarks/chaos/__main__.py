@@ -26,7 +26,7 @@ from devtools.tools import ROOT, InstallError, ToolMissingError
 MODULE = "benchmarks.chaos"
 
 
-def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     defaults = argparse.ArgumentDefaultsHelpFormatter
     parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__, formatter_class=defaults)
     parser.add_argument("--seed", type=int, help="of all faults and reports; printed, so that a run can be repeated")
@@ -50,16 +50,16 @@ def _positive(text: str) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = arguments(argv)
+    options = parse_arguments(argv)
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     if options.list:
         for number in range(1, options.list + 1):
             print(f"{number:3}  {fault(seed, number)}")
         return 0
     if not options.contained and contained.permitted():
-        given = list(sys.argv[1:] if argv is None else argv)
+        forwarded = list(sys.argv[1:] if argv is None else argv)
         return contained.run(
-            MODULE, [*given, *([] if options.seed is not None else ["--seed", str(seed)]), "--contained"]
+            MODULE, [*forwarded, *([] if options.seed is not None else ["--seed", str(seed)]), "--contained"]
         )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
@@ -86,8 +86,8 @@ def execute(options: argparse.Namespace, seed: int) -> int:
         )
     )
     lost = [outcome for outcome in outcomes if outcome.problems]
-    found = f"{len(outcomes) - len(lost)} of {len(outcomes)} faults without a loss"
-    table = markdown(outcomes, command, found)
+    summary = f"{len(outcomes) - len(lost)} of {len(outcomes)} faults without a loss"
+    table = markdown(outcomes, command, summary)
     say(table)
     (options.dir / "table.md").write_text(table)
     if options.document and not lost:
@@ -100,16 +100,16 @@ def execute(options: argparse.Namespace, seed: int) -> int:
 
 
 def faults(seed: int, only: Sequence[int] | None, with_disks: bool) -> Iterator[Fault]:
-    """Those of a seed, without the ones that this machine does not permit: the others keep their numbers."""
+    """The faults of a seed, without those that this machine does not permit: the others keep their numbers."""
     number = 0
     while True:
         number += 1
         if only and number > max(only):
             return
-        made = fault(seed, number, KINDS)
-        permitted = with_disks or not any(injury.kind.needs_disks for injury in made.injuries)
+        candidate = fault(seed, number, KINDS)
+        permitted = with_disks or not any(injury.kind.needs_disks for injury in candidate.injuries)
         if permitted and (not only or number in only):
-            yield made
+            yield candidate
 
 
 def say(text: str) -> None:

@@ -22,7 +22,7 @@ class Disk:
             subprocess.run(["mount", "-t", "tmpfs", "-o", options, "chaos", path], check=True)
 
     def fill(self) -> None:
-        """To the last page."""
+        """Allocates the disk to its last page."""
         file = os.open(self._ballast, os.O_CREAT | os.O_WRONLY)
         try:
             size, step = 0, self._free() or 1
@@ -42,11 +42,11 @@ class Disk:
         """The kernel refuses while a file is open for writing; that is a matter of moments."""
         option = "ro" if protected else "rw"
 
-        def done() -> bool:
+        def remount() -> bool:
             return subprocess.run(["mount", "-o", f"remount,{option}", self.path], capture_output=True).returncode == 0
 
-        eventually(f"{self.path} to be {option}", done, 30)
+        eventually(f"{self.path} to be {option}", remount, 30)
 
     def _free(self) -> int:
-        found = os.statvfs(self.path)
-        return found.f_bavail * found.f_frsize
+        stats = os.statvfs(self.path)
+        return stats.f_bavail * stats.f_frsize

@@ -53,37 +53,37 @@ WITH_ID_SHARE, REPEATED_SHARE, BATCH_SHARE, PREVIOUS_SHARE = 0.5, 0.15, 0.3, 0.1
 
 @dataclass(frozen=True)
 class Upload:
-    """A message, and what must become of it: its reports count, or it is refused for a reason."""
+    """A message, and its expected outcome: its reports count, or it is refused for a reason."""
 
     message: bytes | None
-    counted: Reports | None = None
-    refused: tuple[str, int] | None = None
+    reports: Reports | None = None
+    refusal: tuple[str, int] | None = None
     """The reason, and the number of reports that its letter must name."""
     repeat_after_seconds: float | None = None
-    """It has an id and is sent once more so long after the broker has it; then it is a duplicate."""
+    """If set, the upload has an id and is sent again this long after the broker has it, as a duplicate."""
 
 
-class Fleet:
+class ChaosFleet:
     """Uploads, one after the other. The clock gives their times; all else follows from the seed."""
 
     def __init__(self, collections: dict[str, Collection], seed: int) -> None:
         self._collections, self._rng = collections, np.random.default_rng([seed, 0x666C656574])
 
     def upload(self, now_ms: int) -> Upload:
-        fate = str(self._rng.choice(list(SHARES), p=list(SHARES.values())))
-        if fate == "noise":
-            nothing: list[bytes | None] = [None, b"", self._rng.bytes(40)]
-            return Upload(nothing[self._rng.integers(len(nothing))], refused=(UNKNOWN_NUMBER, 1))
-        if fate in ("cut", "impossible"):
-            return self._bad(fate, now_ms)
-        age = int(self._rng.integers(0, LATE_MS if fate == "late" else 1000))
-        return self._good(now_ms - age)
+        kind = str(self._rng.choice(list(SHARES), p=list(SHARES.values())))
+        if kind == "noise":
+            noise: list[bytes | None] = [None, b"", self._rng.bytes(40)]
+            return Upload(noise[self._rng.integers(len(noise))], refusal=(UNKNOWN_NUMBER, 1))
+        if kind in ("cut", "impossible"):
+            return self._invalid_upload(kind, now_ms)
+        age = int(self._rng.integers(0, LATE_MS if kind == "late" else 1000))
+        return self._valid_upload(now_ms - age)
 
-    def _good(self, event_time: int) -> Upload:
+    def _valid_upload(self, event_time: int) -> Upload:
         collection = list(self._collections.values())[self._rng.integers(len(self._collections))]
         revisions = list(collection.revisions)
-        old = len(revisions) > 1 and self._rng.random() < PREVIOUS_SHARE
-        law = collection.revisions[revisions[1 if old else 0]]
+        previous = len(revisions) > 1 and self._rng.random() < PREVIOUS_SHARE
+        law = collection.revisions[revisions[1 if previous else 0]]
         batch = self._rng.random() < BATCH_SHARE
         cells = self._cells(law, int(self._rng.integers(1, 8)) if batch else 1)
         labels = [None, *collection.groups]
@@ -100,11 +100,11 @@ class Fleet:
         else:
             message = encode_message(REPORT, {**row, "cell": cells[0]})
         repeated = row["id"] is not None and self._rng.random() < REPEATED_SHARE
-        after = float(self._rng.uniform(0, REPEAT_WITHIN_SECONDS)) if repeated else None
-        counted = Reports(collection.name, law.revision, row["group"], event_time, cells)
-        return Upload(message, counted=counted, repeat_after_seconds=after)
+        delay = float(self._rng.uniform(0, REPEAT_WITHIN_SECONDS)) if repeated else None
+        reports = Reports(collection.name, law.revision, row["group"], event_time, cells)
+        return Upload(message, reports=reports, repeat_after_seconds=delay)
 
-    def _bad(self, fate: str, now_ms: int) -> Upload:
+    def _invalid_upload(self, kind: str, now_ms: int) -> Upload:
         """A single report that is cut short, or that is invalid."""
         collection = self._collections["commute"]
         row = {
@@ -115,16 +115,16 @@ class Fleet:
             "group": None,
             "id": None,
         }
-        if fate == "cut":
+        if kind == "cut":
             message = encode_message(REPORT, row)
-            return Upload(message[: len(message) // 2], refused=("undecodable", 1))
-        wrong: dict[str, dict[str, Any]] = {
+            return Upload(message[: len(message) // 2], refusal=("undecodable", 1))
+        changes: dict[str, dict[str, Any]] = {
             **IMPOSSIBLE,
             "too_old": {"event_time": now_ms - 3 * HOUR_MS},
             "from_the_future": {"event_time": now_ms + 3 * HOUR_MS},
         }
-        reason = list(wrong)[self._rng.integers(len(wrong))]
-        return Upload(encode_message(REPORT, {**row, **wrong[reason]}), refused=(reason, 1))
+        reason = list(changes)[self._rng.integers(len(changes))]
+        return Upload(encode_message(REPORT, {**row, **changes[reason]}), refusal=(reason, 1))
 
     def _cells(self, law: Collection, count: int) -> tuple[int, ...]:
         values = law.low + (law.high - law.low) * self._rng.beta(5, 2, count)

@@ -1,4 +1,4 @@
-"""What was sent, and so what a stream must have counted and refused: the other side of the books."""
+"""The uploads that were sent, and so the counts and refusals to expect of a stream: the other side of the books."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Books:
 
 
 class Ledger:
-    """Kept by the sender while others read it. What is about to be sent is entered first: nothing counts sooner."""
+    """The sender writes it while others read it. An upload is entered before it is sent, so that none counts sooner."""
 
     def __init__(self, collections: Mapping[str, Collection]) -> None:
         self._collections, self._lock, self._books = collections, threading.Lock(), Books()
@@ -90,5 +90,5 @@ class Ledger:
     def letters_due(self, now_ms: int) -> Counter[str]:
         """Of the messages that were received in minutes which are over."""
         with self._lock:
-            over = (letters for minute, letters in self._by_minute.items() if minute < now_ms // MINUTE_MS)
-            return sum(over, Counter())
+            finished = (letters for minute, letters in self._by_minute.items() if minute < now_ms // MINUTE_MS)
+            return sum(finished, Counter())

@@ -1,4 +1,4 @@
-"""What the stream has written so far, read as it comes: each file once, and again if it was replaced."""
+"""The results of the stream so far, read as they come: each file once, and again if it was replaced."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.chaos.ledger import UNKNOWN_NUMBER, Tallies
-from benchmarks.chaos.verdict import overcounted
+from benchmarks.chaos.verdict import find_overcounted
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.results import read_records
 from hushgram.schemas.records import DeadLetter, Histogram, Key, Snapshot
@@ -21,20 +21,20 @@ CLOCK_SECONDS = 1.0
 class Results:
     """The best histogram and snapshot of each window, and the refused reports by reason."""
 
-    def __init__(self, output: Path, sent: Callable[[], Tallies]) -> None:
-        self._output, self._sent = output, sent
-        self._seen: dict[str, tuple[int, int]] = {}
+    def __init__(self, output: Path, sent_tallies: Callable[[], Tallies]) -> None:
+        self._output, self._sent_tallies = output, sent_tallies
+        self._stamps: dict[str, tuple[int, int]] = {}
         self._histograms: dict[Key, Histogram] = {}
         self._snapshots: dict[Key, Snapshot] = {}
         self._letters: dict[str, Counter[str]] = {}
         self.problems: list[str] = []
-        """Panes that hold more than was sent, and files that cannot be read: neither may ever be."""
+        """Panes that hold more than was sent, and unreadable files: neither may ever happen."""
 
     def refresh(self) -> None:
         """Reads what is new. While the directory is away, nothing is."""
         histograms: list[Histogram] = []
         for path, stamp in list(_files(self._output)):
-            if self._seen.get(path) == stamp:
+            if self._stamps.get(path) == stamp:
                 continue
             try:
                 self._read(path, histograms)
@@ -42,10 +42,10 @@ class Results:
                 continue
             except UsageError as error:
                 self.problems.append(str(error))
-            self._seen[path] = stamp
-        sent = self._sent()  # after the reading: all that was read had been sent by now
+            self._stamps[path] = stamp
+        sent_tallies = self._sent_tallies()  # after the reading: all that was read had been sent by now
         for pane in histograms:
-            self.problems += overcounted(_tallies([pane]), sent)
+            self.problems += find_overcounted(_tallies([pane]), sent_tallies)
 
     def tallies(self) -> Tallies:
         return _tallies(list(self._histograms.values()))
@@ -56,15 +56,15 @@ class Results:
     def snapshots(self) -> list[Snapshot]:
         return list(self._snapshots.values())
 
-    def hidden_since_before(self, when: float) -> list[str]:
+    def hidden_since_before(self, moment: float) -> list[str]:
         """Hidden files that were last written to before a moment of the clock: nobody will rename these any more."""
         hidden = (path for path in self._output.rglob(".*") if path.is_file())
-        return [str(path) for path in hidden if path.stat().st_mtime < when - CLOCK_SECONDS]
+        return [str(path) for path in hidden if path.stat().st_mtime < moment - CLOCK_SECONDS]
 
     def _read(self, path: str, histograms: list[Histogram]) -> None:
         kind, records = Path(path).relative_to(self._output).parts[0], read_records(path)
         if kind == "dead_letters":
-            self._letters[path] = _refused([DeadLetter.from_avro(record) for record in records])
+            self._letters[path] = _count_refused([DeadLetter.from_avro(record) for record in records])
         elif kind == "histograms":
             for histogram in map(Histogram.from_avro, records):
                 histograms.append(histogram)
@@ -83,10 +83,10 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
             if not name.startswith("."):
                 path = os.path.join(directory, name)
                 try:
-                    found = os.stat(path)
+                    stats = os.stat(path)
                 except FileNotFoundError:
                     continue
-                yield path, (found.st_mtime_ns, found.st_ino)
+                yield path, (stats.st_mtime_ns, stats.st_ino)
 
 
 def _tallies(histograms: list[Histogram]) -> Tallies:
@@ -97,12 +97,12 @@ def _tallies(histograms: list[Histogram]) -> Tallies:
     }
 
 
-def _refused(letters: list[DeadLetter]) -> Counter[str]:
-    counted: Counter[str] = Counter()
+def _count_refused(letters: list[DeadLetter]) -> Counter[str]:
+    counts: Counter[str] = Counter()
     for letter in letters:
         reason, reports = (UNKNOWN_NUMBER, 1) if letter.reports is None else (letter.reason, letter.reports)
-        counted[reason] += reports
-    return counted
+        counts[reason] += reports
+    return counts
 
 
 def now_ms() -> int:

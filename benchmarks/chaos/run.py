@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.chaos import table
-from benchmarks.chaos.fleet import Fleet
+from benchmarks.chaos.fleet import ChaosFleet
 from benchmarks.chaos.ledger import Ledger
 from benchmarks.chaos.schedule import Fault
 from benchmarks.chaos.sender import Sender
@@ -26,7 +26,7 @@ RATE = 60.0
 
 @dataclass(frozen=True)
 class ChaosPlan:
-    """What a run does: its seed, its faults, when it ends, and where it keeps everything."""
+    """The plan of a run: its seed, its faults, when it ends, and its folder."""
 
     seed: int
     faults: Iterator[Fault]
@@ -47,7 +47,7 @@ def run(plan: ChaosPlan) -> list[Outcome]:
         plan.say(f"Kafka, Flink and PostgreSQL run, and job {site.job} on them; logs are in {plan.folder}")
         collections = load_collections(site.collections_file)
         ledger = Ledger(collections)
-        fleet = Fleet(collections, plan.seed)
+        fleet = ChaosFleet(collections, plan.seed)
         address = site.broker_proxy.address
         sender = stack.enter_context(Sender(fleet, ledger, address, TOPIC, PARTITIONS, plan.rate))
         watch = Watch(site, ledger, sender)
@@ -89,9 +89,9 @@ def _strike_all(plan: ChaosPlan, watch: Watch) -> list[Outcome]:
 
 
 def keep_evidence(folder: Path, site: Site) -> None:
-    """What lies on disks of the run's own, and what Flink knows: it would all vanish with the run."""
+    """Saves output and logs from the run's own disks, and Flink's view of the job, which would vanish with the run."""
     (folder / "job.json").write_text(json.dumps(site.evidence(), indent=1))
-    kept = folder / "kept"
-    shutil.copytree(site.disks["output"].path, kept / "output", ignore=shutil.ignore_patterns(".ballast"))
+    evidence = folder / "kept"
+    shutil.copytree(site.disks["output"].path, evidence / "output", ignore=shutil.ignore_patterns(".ballast"))
     for log in folder.glob("disks/*/*/*.log"):
-        shutil.copy(log, kept)
+        shutil.copy(log, evidence)

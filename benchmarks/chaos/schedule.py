@@ -77,14 +77,14 @@ class Injury:
     pick: float
 
     def __str__(self) -> str:
-        after = f" after {self.begins:.0f} s" if self.begins else ""
-        lasting = f" for {self.ends - self.begins:.0f} s" if self.kind.lasts else ""
-        return f"{self.kind.phrase}{after}{lasting}"
+        delay = f" after {self.begins:.0f} s" if self.begins else ""
+        duration = f" for {self.ends - self.begins:.0f} s" if self.kind.lasts else ""
+        return f"{self.kind.phrase}{delay}{duration}"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens as fault number `number`, `lead_seconds` after the stream was last found whole."""
+    """The injuries of fault number `number`, `lead_seconds` after the stream was last found whole."""
 
     number: int
     lead_seconds: float
@@ -101,18 +101,18 @@ def fault(seed: int, number: int, kinds: Collection[Kind] = KINDS) -> Fault:
     (True, False)
     """
     ordered = list(kinds)
-    turn, place = divmod(number - 1, len(ordered))
-    random.Random(f"{seed} round {turn}").shuffle(ordered)
-    chance = random.Random(f"{seed} fault {number}")
-    lead = chance.uniform(1, 6)
-    first = _injury(ordered[place], 0.0, chance)
-    if chance.random() >= SECOND_FAULT_SHARE:
+    round_number, index = divmod(number - 1, len(ordered))
+    random.Random(f"{seed} round {round_number}").shuffle(ordered)
+    rng = random.Random(f"{seed} fault {number}")
+    lead = rng.uniform(1, 6)
+    first = _injury(ordered[index], 0.0, rng)
+    if rng.random() >= SECOND_FAULT_SHARE:
         return Fault(number, lead, (first,))
     others = [kind for kind in ordered if kind.part != first.kind.part]
-    return Fault(number, lead, (first, _injury(chance.choice(others), chance.uniform(0, 8), chance)))
+    return Fault(number, lead, (first, _injury(rng.choice(others), rng.uniform(0, 8), rng)))
 
 
-def _injury(kind: Kind, begins: float, chance: random.Random) -> Injury:
+def _injury(kind: Kind, begins: float, rng: random.Random) -> Injury:
     """Short enough not to be noticed, or longer than Flink's heartbeats allow; now and then longer than a minute."""
-    seconds = chance.uniform(45, 75) if chance.random() < LONG_FAULT_SHARE else chance.uniform(2, 15)
-    return Injury(kind, begins, begins + (seconds if kind.lasts else 0), chance.random())
+    seconds = rng.uniform(45, 75) if rng.random() < LONG_FAULT_SHARE else rng.uniform(2, 15)
+    return Injury(kind, begins, begins + (seconds if kind.lasts else 0), rng.random())

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from confluent_kafka import Producer
 
-from benchmarks.chaos.fleet import Fleet, Upload
+from benchmarks.chaos.fleet import ChaosFleet, Upload
 from benchmarks.chaos.ledger import Ledger
 
 TICK_SECONDS = 0.1
@@ -26,11 +26,13 @@ class Sender:
     """Sends while it is not paused. A message is sent until the broker has it: exactly once, by an idempotent producer
     that never gives up."""
 
-    def __init__(self, fleet: Fleet, ledger: Ledger, address: str, topic: str, partitions: int, rate: float) -> None:
+    def __init__(
+        self, fleet: ChaosFleet, ledger: Ledger, address: str, topic: str, partitions: int, rate: float
+    ) -> None:
         self._fleet, self._ledger, self._topic, self._partitions, self._rate = fleet, ledger, topic, partitions, rate
         settings = {"bootstrap.servers": address, "enable.idempotence": True, "message.timeout.ms": 0}
         self._producer = Producer({**settings, "linger.ms": 20, "reconnect.backoff.max.ms": 1000, "log_level": 0})
-        self._turns = random.Random(0)
+        self._partition_rng = random.Random(0)
         self._repeats: list[tuple[float, int, Upload]] = []
         self._numbers = itertools.count()
         self._failures: list[str] = []
@@ -64,10 +66,10 @@ class Sender:
         """Returns when the broker has everything that was sent so far."""
         end = time.monotonic() + seconds
         with self._working:
-            while left := self._producer.flush(1):
+            while remaining := self._producer.flush(1):
                 self.check()
                 if time.monotonic() > end:
-                    raise SenderError(f"the broker has not taken {left:,} messages within {seconds:.0f} s")
+                    raise SenderError(f"the broker has not taken {remaining:,} messages within {seconds:.0f} s")
         self.check()
 
     def check(self) -> None:
@@ -98,28 +100,28 @@ class Sender:
             self._send_again(heapq.heappop(self._repeats)[2])
 
     def _send(self, upload: Upload) -> None:
-        if upload.counted is not None:
-            self._ledger.accept(upload.counted)
-        if upload.refused is not None:
-            self._ledger.refuse(*upload.refused)
-        self._produce(upload.message, upload.refused, upload)
+        if upload.reports is not None:
+            self._ledger.accept(upload.reports)
+        if upload.refusal is not None:
+            self._ledger.refuse(*upload.refusal)
+        self._produce(upload.message, upload.refusal, upload)
 
     def _send_again(self, upload: Upload) -> None:
-        assert upload.counted is not None
-        refused = ("duplicate", len(upload.counted.cells))
-        self._ledger.refuse(*refused)
-        self._produce(upload.message, refused, None)
+        assert upload.reports is not None
+        refusal = ("duplicate", len(upload.reports.cells))
+        self._ledger.refuse(*refusal)
+        self._produce(upload.message, refusal, None)
 
-    def _produce(self, message: bytes | None, refused: tuple[str, int] | None, upload: Upload | None) -> None:
-        def delivered(error: Any, sent: Any) -> None:
+    def _produce(self, message: bytes | None, refusal: tuple[str, int] | None, upload: Upload | None) -> None:
+        def on_delivery(error: Any, record: Any) -> None:
             if error is not None:
                 self._failures.append(str(error))
                 return
-            if refused is not None:
-                self._ledger.refusal_received(*refused, sent.timestamp()[1])
+            if refusal is not None:
+                self._ledger.refusal_received(*refusal, record.timestamp()[1])
             if upload is not None and upload.repeat_after_seconds is not None:
                 entry = (time.monotonic() + upload.repeat_after_seconds, next(self._numbers), upload)
                 heapq.heappush(self._repeats, entry)
 
-        partition = self._turns.randrange(self._partitions)
-        self._producer.produce(self._topic, message, partition=partition, on_delivery=delivered)
+        partition = self._partition_rng.randrange(self._partitions)
+        self._producer.produce(self._topic, message, partition=partition, on_delivery=on_delivery)

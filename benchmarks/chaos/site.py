@@ -25,7 +25,7 @@ from hushgram.transforms.sinks.postgresql_migrations import TABLE
 
 TOPIC, PARTITIONS, JOB = "reports", 4, "chaos"
 TASK_MANAGERS = 2
-AWAY = f"{TABLE}_away"
+RENAMED_TABLE = f"{TABLE}_away"
 DISK_MEGABYTES = {"output": 512, "state": 768, "broker": 256, "database": 384}
 FLINK_SETTINGS = {
     # A run has more faults in an hour than a cluster in years: neither shall restarts run out, nor their delay grow.
@@ -102,35 +102,39 @@ class Site:
 
     def revive(self) -> list[str]:
         """Starts again whatever has ended, and returns its names; raises a `ProcessError` if that fails."""
-        ended = [name for name, alive in self._parts() if not alive]
-        if "broker" in ended:
+        ended_parts = [name for name, alive in self._parts() if not alive]
+        if "broker" in ended_parts:
             self.broker.kill()
             self.broker.start()
-        if "database" in ended:
+        if "database" in ended_parts:
             self.database.kill()
             self.database.start()
-        for process in [each for each in self.cluster.task_managers if not each.alive]:
+        for process in [manager for manager in self.cluster.task_managers if not manager.alive]:
             self.cluster.kill_task_manager(self.cluster.task_managers.index(process))
-        if "JobManager" in ended:
+        if "JobManager" in ended_parts:
             if self._job_manager():
                 self.cluster.kill_job_manager()
             self.cluster.start_job_manager()
         while len(self.cluster.task_managers) < TASK_MANAGERS:
             self.cluster.start_task_manager()
-        if "worker pool" in ended:
+        if "worker pool" in ended_parts:
             if self._pool():
                 self.cluster.kill_pool()
             self.cluster.start_pool()
-        return ended
+        return ended_parts
 
     def problems(self) -> list[str]:
-        """What is not as it was before any fault: parts that ended, a job that does not run, TaskManagers missing."""
+        """Differences from a healthy site: parts that ended, a job that does not run, TaskManagers that are missing."""
         problems = [f"{name} has ended" for name, alive in self._parts() if not alive]
         states = {job.id: job.state for job in self.cluster.jobs()}
         if states.get(self.job) != "RUNNING":
             problems.append(f"job {self.job} is {states.get(self.job, 'unknown')}")
-        known = [each["id"] for each in self.cluster.rest("/taskmanagers")["taskmanagers"]]
-        problems += [f"{each.name} is not registered" for each in self.cluster.task_managers if each.name not in known]
+        registered = [manager["id"] for manager in self.cluster.rest("/taskmanagers")["taskmanagers"]]
+        problems += [
+            f"{manager.name} is not registered"
+            for manager in self.cluster.task_managers
+            if manager.name not in registered
+        ]
         return problems
 
     def rows(self) -> list[Snapshot]:
@@ -140,18 +144,18 @@ class Site:
 
     def sql(self, statement: str) -> list[Any]:
         with self.database.connect() as connection:
-            found = connection.execute(statement)
-            return found.fetchall() if found.description else []
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
 
     def evidence(self) -> dict[str, Any]:
-        """What Flink says of the job."""
-        found: dict[str, Any] = {}
+        """Flink's view of the job."""
+        answers: dict[str, Any] = {}
         for path in ("", "/exceptions", "/checkpoints"):
             try:
-                found[path] = self.cluster.rest(f"/jobs/{self.job}{path}")
+                answers[path] = self.cluster.rest(f"/jobs/{self.job}{path}")
             except OSError as error:
-                found[path] = str(error)
-        return found
+                answers[path] = str(error)
+        return answers
 
     def _parts(self) -> list[tuple[str, bool]]:
         """Every part that must run, and whether its processes do."""
@@ -174,19 +178,19 @@ class Site:
         """A JobManager that was frozen for longer than its ZooKeeper session may never be elected again (Flink 1.19): a
         process that waits for ever. A liveness probe would restart it, and so does this harness."""
 
-        def answers() -> bool:
+        def is_leading() -> bool:
             return not _alive(self._job_manager()) or isinstance(self.cluster.jobs(), list)
 
         try:
-            eventually("the JobManager to lead", answers, LEADER_SECONDS)
+            eventually("the JobManager to lead", is_leading, LEADER_SECONDS)
         except TimeoutError:
             return False
         return _alive(self._job_manager())
 
     def _database_answers(self) -> bool:
-        """A server that recovers, or shuts down after a full disk, is a process and yet no database."""
+        """A server that recovers, or shuts down after a full disk, is a process but not yet a database."""
 
-        def answers() -> bool:
+        def is_answering() -> bool:
             try:
                 self.sql("SELECT 1")
             except psycopg.OperationalError:
@@ -194,7 +198,7 @@ class Site:
             return True
 
         try:
-            eventually("the database to answer", answers, 30)
+            eventually("the database to answer", is_answering, 30)
         except TimeoutError:
             return False
         return _alive(self.database.processes)

@@ -1,4 +1,4 @@
-"""What came of the faults, as lines for a person and as a table in Markdown."""
+"""The outcomes of the faults, as lines for a person and as a table in Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADER = "| fault | times | recovery: median | worst | losses |\n|---|---|---|--
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fault, the seconds from its end until all that had been sent by then was to be read, and what was wrong."""
+    """A fault, the seconds from its end until everything sent by then could be read, and the problems found."""
 
     fault: Fault
     recovery_seconds: float
@@ -23,11 +23,11 @@ class Outcome:
 
 
 def line(outcome: Outcome, clock: str, verdict: str) -> str:
-    recovered = "not recovered" if outcome.problems else f"recovered in {outcome.recovery_seconds:5.1f} s"
-    return f"{outcome.fault.number:3}  {clock}  {outcome.fault}: {recovered}; {verdict}"
+    recovery = "not recovered" if outcome.problems else f"recovered in {outcome.recovery_seconds:5.1f} s"
+    return f"{outcome.fault.number:3}  {clock}  {outcome.fault}: {recovery}; {verdict}"
 
 
-def markdown(outcomes: Sequence[Outcome], command: str, sent: str) -> str:
+def markdown(outcomes: Sequence[Outcome], command: str, summary: str) -> str:
     """A row for each kind of fault that happened, alone or with another, and one for those that came in pairs."""
     rows = []
     for kind in KINDS:
@@ -36,7 +36,7 @@ def markdown(outcomes: Sequence[Outcome], command: str, sent: str) -> str:
     rows.append(("two of these at once", [outcome for outcome in outcomes if len(outcome.fault.injuries) > 1]))
     rows.append(("all", list(outcomes)))
     lines = [_row(phrase, outcomes) for phrase, outcomes in rows if outcomes]
-    return "\n".join([f"`{command}`: {sent}", "", HEADER, *lines]) + "\n"
+    return "\n".join([f"`{command}`: {summary}", "", HEADER, *lines]) + "\n"
 
 
 def _row(phrase: str, outcomes: Sequence[Outcome]) -> str:
@@ -47,7 +47,7 @@ def _row(phrase: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def put_into(document: Path, table: str) -> None:
-    """Replaces what stands between the two marks of a document."""
+    """Replaces the text between the two marks of a document."""
     before, begin, rest = document.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):

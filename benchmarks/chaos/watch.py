@@ -1,4 +1,4 @@
-"""A stream under a fault: hurt, healed, waited for, and compared with what was sent to it."""
+"""A stream under a fault: hurt, healed, waited for, and compared with the uploads that were sent to it."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from benchmarks.chaos.table import Outcome
 from devtools.processes import ProcessError, eventually
 
 LIMIT_SECONDS = 300.0
-"""For each thing that must come about after a fault."""
+"""For each condition that must hold again after a fault."""
 FLUSH_SECONDS = 120.0
 """For a broker that is back to take what has waited for it."""
 FAILURES = (RuntimeError, OSError, psycopg.Error)
-"""What is a fault's outcome, and not a mistake of the harness."""
+"""Errors that are a fault's outcome, and not a mistake of the harness."""
 MOST_LEFT_BEHIND = 8
 """Temporary files, for each fault: a process that dies while it writes leaves one behind, for each file it was at."""
-SHOWN = 10
+MOST_PRINTED = 10
 """Problems that are printed; the others are counted."""
 
 
 class LostError(RuntimeError):
-    """Something that must not happen, with all that is known of it."""
+    """Something that must not happen, with all known details."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        more = f"; and {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
-        super().__init__("; ".join(problems[:SHOWN]) + more)
+        more = f"; and {len(problems) - MOST_PRINTED:,} more" if len(problems) > MOST_PRINTED else ""
+        super().__init__("; ".join(problems[:MOST_PRINTED]) + more)
         self.problems = tuple(problems)
 
 
 class Watch:
-    """A site under faults, and what was sent to it: hurts it, waits for it to recover, and compares."""
+    """A site under faults, and the uploads sent to it: hurts it, waits for it to recover, and compares."""
 
     def __init__(self, site: Site, ledger: Ledger, sender: Sender) -> None:
         self.site, self.ledger, self.sender = site, ledger, sender
@@ -49,13 +49,13 @@ class Watch:
         self.left_behind: set[str] = set()
 
     def strike(self, fault: Fault) -> Outcome:
-        healed, since = time.time(), time.monotonic()
+        healed_at, since = time.time(), time.monotonic()
         try:
             self._hurt_and_heal(fault)
-            healed, since = time.time(), time.monotonic()
+            healed_at, since = time.time(), time.monotonic()
             self._until_caught_up()
             recovery = time.monotonic() - since
-            self.until_whole(healed)
+            self.until_whole(healed_at)
         except FAILURES as error:
             return Outcome(fault, time.monotonic() - since, problems_of(error))
         return Outcome(fault, recovery)
@@ -64,48 +64,50 @@ class Watch:
         books = self.ledger.books()
         letters = sum(self.results.letters().values())
         windows = len(self.results.snapshots())
-        left = f", {len(self.left_behind)} temporary files left so far" if self.left_behind else ""
-        return f"exact: {books.reports:,} reports, {letters:,} refused so far, {windows:,} windows{left}"
+        leftovers = f", {len(self.left_behind)} temporary files left so far" if self.left_behind else ""
+        return f"exact: {books.reports:,} reports, {letters:,} refused so far, {windows:,} windows{leftovers}"
 
     def until_first_pane(self) -> None:
         self._until("the first pane", lambda: [] if self.results.tallies() else ["no pane was written"])
 
-    def until_whole(self, healed: float) -> None:
+    def until_whole(self, healed_at: float) -> None:
         """In a pause of the sender: tallies exact, table the same, due dead letters there, every part back.
 
-        `healed` is the time of day since when nothing is wrong.
+        `healed_at` is the time of day since when nothing is wrong.
         """
         self.sender.pause()
         try:
             self.sender.flush(FLUSH_SECONDS)
-            sent, due = self.ledger.books(), self.ledger.letters_due(now_ms())
-            self._until("exact tallies, dead letters and table", lambda: self._differences(sent, due, sent.letters))
-            self._count_left_behind(healed)
+            books, due = self.ledger.books(), self.ledger.letters_due(now_ms())
+            self._until("exact tallies, dead letters and table", lambda: self._differences(books, due, books.letters))
+            self._count_left_behind(healed_at)
         finally:
             self.sender.resume()
 
     def until_the_last_letter(self) -> None:
-        """Every letter there is to be: the minutes of all messages are over."""
+        """Waits for every letter that must come: the minutes of all messages are over."""
         self.sender.pause()
         self.sender.flush(FLUSH_SECONDS)
-        sent = self.ledger.books()
-        self._until("exact tallies and all dead letters", lambda: self._differences(sent, sent.letters, sent.letters))
+        books = self.ledger.books()
+        self._until(
+            "exact tallies and all dead letters", lambda: self._differences(books, books.letters, books.letters)
+        )
 
-    def _count_left_behind(self, healed: float) -> None:
-        found = self.results.hidden_since_before(healed)
-        new = set(found) - self.left_behind
+    def _count_left_behind(self, healed_at: float) -> None:
+        hidden = self.results.hidden_since_before(healed_at)
+        new = set(hidden) - self.left_behind
         self.left_behind |= new
         if len(new) > MOST_LEFT_BEHIND:
             raise LostError([f"{len(new)} temporary files were left behind, such as {min(new)}"])
 
     def _hurt_and_heal(self, fault: Fault) -> None:
-        """In the order of the schedule. Whatever was hurt is healed, also if something goes wrong on the way."""
+        """In the order of the schedule. Every injury is healed, even if something goes wrong on the way."""
         with ExitStack() as stack:
-            started = time.monotonic()
+            start = time.monotonic()
             injuries = sorted(fault.injuries, key=lambda injury: injury.begins)
             wounds: list[tuple[float, _Once]] = []
             for moment in sorted({time for injury in injuries for time in (injury.begins, injury.ends)}):
-                time.sleep(max(0.0, started + moment - time.monotonic()))
+                time.sleep(max(0.0, start + moment - time.monotonic()))
                 for injury in injuries:
                     if injury.begins == moment:
                         heal = stack.enter_context(_Once(inflict(self.site, injury)))
@@ -128,20 +130,20 @@ class Watch:
     def _until_caught_up(self) -> None:
         """Everything that had been sent when the fault was healed is counted, while more is being sent."""
         self.sender.flush(FLUSH_SECONDS)
-        sent = self.ledger.books()
-        self._until("the stream to catch up", lambda: verdict.undercounted(self.results.tallies(), sent.tallies))
+        books = self.ledger.books()
+        self._until("the stream to catch up", lambda: verdict.find_undercounted(self.results.tallies(), books.tallies))
 
-    def _differences(self, sent: Books, due: Counter[str], at_most: Counter[str]) -> list[str]:
-        found = self.results.tallies()
+    def _differences(self, books: Books, due: Counter[str], at_most: Counter[str]) -> list[str]:
+        tallies = self.results.tallies()
         return [
-            *verdict.undercounted(found, sent.tallies),
-            *verdict.wrong_letters(self.results.letters(), due, at_most),
-            *verdict.wrong_rows(self.site.rows(), self.results.snapshots()),
+            *verdict.find_undercounted(tallies, books.tallies),
+            *verdict.find_wrong_letters(self.results.letters(), due, at_most),
+            *verdict.find_wrong_rows(self.site.rows(), self.results.snapshots()),
             *self.site.problems(),
         ]
 
-    def _until(self, what: str, differences: Callable[[], Sequence[str]]) -> None:
-        """Waits for there to be none. More than was sent, or a broken file, ends it at once."""
+    def _until(self, description: str, differences: Callable[[], Sequence[str]]) -> None:
+        """Waits until there are no differences. More than was sent, or a broken file, ends the wait at once."""
         latest: list[str] = []
         rest_seconds = [0.5]
 
@@ -149,13 +151,13 @@ class Watch:
             time.sleep(rest_seconds[0])
             self.sender.check()
             self._revive()
-            started = time.monotonic()
+            start = time.monotonic()
             self.results.refresh()
             # Reading takes a core, which the engine has better use for.
-            rest_seconds[0] = max(0.5, time.monotonic() - started)
-            letters = verdict.wrong_letters(self.results.letters(), Counter(), self.ledger.books().letters)
-            if too_much := [*self.results.problems, *letters]:
-                raise LostError(too_much)
+            rest_seconds[0] = max(0.5, time.monotonic() - start)
+            letters = verdict.find_wrong_letters(self.results.letters(), Counter(), self.ledger.books().letters)
+            if violations := [*self.results.problems, *letters]:
+                raise LostError(violations)
             try:
                 latest[:] = differences()
             except psycopg.Error as error:
@@ -163,7 +165,7 @@ class Watch:
             return not latest
 
         try:
-            eventually(what, none_left, LIMIT_SECONDS)
+            eventually(description, none_left, LIMIT_SECONDS)
         except TimeoutError as error:
             raise LostError([str(error), *latest]) from None
 

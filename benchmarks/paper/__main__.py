@@ -16,9 +16,9 @@ from benchmarks.paper.run import ROOT
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description="The paper's experiments.")
     parser.add_argument("--full", action="store_true", help="the paper's 100 repetitions: hours")
-    options, started = parser.parse_args(), time.monotonic()
+    options, start = parser.parse_args(), time.monotonic()
     path = reproduce(FULL if options.full else QUICK, ROOT / "build" / "paper", ROOT / "docs")
-    print(f"{path.relative_to(ROOT)} and its figures, in {time.monotonic() - started:.0f} s")
+    print(f"{path.relative_to(ROOT)} and its figures, in {time.monotonic() - start:.0f} s")
 
 
 if __name__ == "__main__":

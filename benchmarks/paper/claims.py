@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.paper.data import DATA, population, truth
 from benchmarks.paper.experiments import BANDWIDTH_EPSILONS, BUCKETS, EPSILONS
 from benchmarks.paper.methods import ALL, RANGES, RATIOS, SHAPES
-from benchmarks.paper.verdicts import ORDER, Duel, Judgement, Table, Verdict, at, duel
+from benchmarks.paper.verdicts import ORDER, Duel, Judgement, Table, Verdict, describe_setting, duel
 from hushgram.mechanisms import best_bandwidth
 from hushgram.simulation import METRICS
 
@@ -46,7 +46,7 @@ def claim(key: str, section: str, text: str) -> Callable[[Callable[[Table], Verd
     return add
 
 
-def _rivals(table: Table, one: str, metric: str, data: tuple[str, ...] = tuple(DATA)) -> Duel:
+def _duel_with_rivals(table: Table, one: str, metric: str, data: tuple[str, ...] = tuple(DATA)) -> Duel:
     return duel(table, one, ON_RANGES if metric in RANGES else DISTRIBUTIONS, (metric,), data, EPSILONS)
 
 
@@ -55,19 +55,19 @@ def _rivals(table: Table, one: str, metric: str, data: tuple[str, ...] = tuple(D
 
 @claim("overall", "6.1", "Over all data sets, ε and metrics, SW+EMS is best in most settings.")
 def _(table: Table) -> Verdict:
-    fought = [_rivals(table, "SW+EMS", metric) for metric in ALL]
-    numbers = ", ".join(f"{metric} {part.ahead}" for metric, part in zip(ALL, fought, strict=True))
-    total = sum(fought, Duel()).mostly()
+    duels = [_duel_with_rivals(table, "SW+EMS", metric) for metric in ALL]
+    numbers = ", ".join(f"{metric} {part.ahead}" for metric, part in zip(ALL, duels, strict=True))
+    total = sum(duels, Duel()).mostly()
     return Verdict(total.judgement, f"{total.numbers}; ahead by metric, of 20 each: {numbers}")
 
 
 @claim("overall-income", "6.1", "On income, HH-ADMM is best under some of the metrics.")
 def _(table: Table) -> Verdict:
-    fought = {metric: _rivals(table, "HH-ADMM", metric, INCOME) for metric in ALL}
-    shown = ", ".join(f"{metric} {part.ahead} ({len(part.lower)} surely)" for metric, part in fought.items())
-    most = any(len(part.lower) > len(EPSILONS) / 2 for part in fought.values())
-    some = any(part.lower for part in fought.values())
-    return Verdict(ORDER[some + most], f"number of the {len(EPSILONS)} ε at which it is ahead: {shown}")
+    duels = {metric: _duel_with_rivals(table, "HH-ADMM", metric, INCOME) for metric in ALL}
+    listing = ", ".join(f"{metric} {part.ahead} ({len(part.lower)} surely)" for metric, part in duels.items())
+    most = any(len(part.lower) > len(EPSILONS) / 2 for part in duels.values())
+    some = any(part.lower for part in duels.values())
+    return Verdict(ORDER[some + most], f"number of the {len(EPSILONS)} ε at which it is ahead: {listing}")
 
 
 @claim("spread", "6.1", "The standard deviation between repetitions is small against the errors themselves.")
@@ -90,18 +90,18 @@ def _(table: Table) -> Verdict:
 
 @claim("w1-best", "6.2", "SW+EMS has the least W1 in most settings.")
 def _(table: Table) -> Verdict:
-    return _rivals(table, "SW+EMS", "w1").mostly()
+    return _duel_with_rivals(table, "SW+EMS", "w1").mostly()
 
 
 @claim("w1-next", "6.2", "SW+EM and HH-ADMM come next on W1: both beat the best binning in most settings.")
 def _(table: Table) -> Verdict:
     em, tree = (duel(table, one, BINNINGS, ("w1",), DATA, EPSILONS).mostly() for one in ("SW+EM", "HH-ADMM"))
-    return _told("SW+EM", em) & _told("HH-ADMM", tree)
+    return _label("SW+EM", em) & _label("HH-ADMM", tree)
 
 
 @claim("w1-few-bins", "6.2", "At small ε fewer bins give a lower W1.")
 def _(table: Table) -> Verdict:
-    return _told(
+    return _label(
         "16 bins against the others at ε = 0.5", duel(table, "CFO-16", BINNINGS, ("w1",), DATA, [LEAST]).always()
     )
 
@@ -116,10 +116,12 @@ def _(table: Table) -> Verdict:
         for data in DATA
     }
     flatter = sum(few > many for few, many in falls.values())
-    shown = ", ".join(f"{DATA[data].title} {few:.2f} and {many:.2f}" for data, (few, many) in falls.items())
+    listing = ", ".join(f"{DATA[data].title} {few:.2f} and {many:.2f}" for data, (few, many) in falls.items())
     biases = {data: _binned_bias(data, 16) / table.method("CFO-16", data, "w1", MOST).mean for data in DATA}
     left = ", ".join(f"{DATA[data].title} {100 * bias:.0f} %" for data, bias in biases.items())
-    numbers = f"W1 at ε = {MOST:g} over that at ε = 1, of 16 and of 64 bins: {shown}; of the former bias alone: {left}"
+    numbers = (
+        f"W1 at ε = {MOST:g} over that at ε = 1, of 16 and of 64 bins: {listing}; of the former bias alone: {left}"
+    )
     return Verdict(_share(flatter, len(falls)), numbers)
 
 
@@ -131,8 +133,8 @@ def _binned_bias(data: str, bins: int) -> float:
 
 @claim("w1-many-bins", "6.2", "At large ε more bins give a lower W1.")
 def _(table: Table) -> Verdict:
-    fought = [duel(table, more, ["CFO-16"], ("w1",), DATA, [MOST]) for more in BINNINGS[1:]]
-    return _told(f"32 and 64 bins, each against 16, at ε = {MOST:g}", sum(fought, Duel()).always())
+    duels = [duel(table, more, ["CFO-16"], ("w1",), DATA, [MOST]) for more in BINNINGS[1:]]
+    return _label(f"32 and 64 bins, each against 16, at ε = {MOST:g}", sum(duels, Duel()).always())
 
 
 @claim("w1-best-bins", "6.2", "Even the best number of bins for each setting has a higher W1 than SW+EMS.")
@@ -145,24 +147,24 @@ def _(table: Table) -> Verdict:
 )
 def _(table: Table) -> Verdict:
     others = [name for name in DISTRIBUTIONS if name != "SW+EMS"]
-    first = _rivals(table, "SW+EMS", "ks", SMOOTH).mostly()
-    return _told("SW+EMS", first) & _told("SW+EM", duel(table, "SW+EM", others, ("ks",), SMOOTH, EPSILONS).mostly())
+    first = _duel_with_rivals(table, "SW+EMS", "ks", SMOOTH).mostly()
+    return _label("SW+EMS", first) & _label("SW+EM", duel(table, "SW+EM", others, ("ks",), SMOOTH, EPSILONS).mostly())
 
 
 @claim("ks-income", "6.2", "On income HH-ADMM has a lower KS distance than SW+EM and SW+EMS, the more so at large ε.")
 def _(table: Table) -> Verdict:
     waves = ("SW+EMS", "SW+EM")
-    fought = duel(table, "HH-ADMM", waves, ("ks",), INCOME, EPSILONS)
+    result = duel(table, "HH-ADMM", waves, ("ks",), INCOME, EPSILONS)
     first, last = (duel(table, "HH-ADMM", waves, ("ks",), INCOME, [e]).ratio for e in (LEAST, MOST))
     grows = Verdict(
         "holds" if last < first else "does not hold", f"{first:.2f} times at ε = {LEAST:g}, {last:.2f} at {MOST:g}"
     )
-    return fought.always() & grows
+    return result.always() & grows
 
 
 @claim("w1-income", "6.2", "On income HH-ADMM has nevertheless a higher W1 than SW+EMS.")
 def _(table: Table) -> Verdict:
-    return _told("SW+EMS", duel(table, "SW+EMS", ["HH-ADMM"], ("w1",), INCOME, EPSILONS).always())
+    return _label("SW+EMS", duel(table, "SW+EMS", ["HH-ADMM"], ("w1",), INCOME, EPSILONS).always())
 
 
 @claim("ks-income-bins", "6.2", "Few bins do poorly on income's KS distance: 16 bins are behind every other method.")
@@ -173,7 +175,7 @@ def _(table: Table) -> Verdict:
         for other in DISTRIBUTIONS:
             if other != "CFO-16":
                 total.add(f"{other} ε = {epsilon:g}", table.method(other, "income", "ks", epsilon), [binned])
-    return _told("the others", total.always())
+    return _label("the others", total.always())
 
 
 # Range queries (6.3) -------------------------------------------------------------------------------------------------
@@ -200,8 +202,8 @@ def _(table: Table) -> Verdict:
 @claim("range-taxi", "6.3", "On taxi's short ranges SW+EMS is level with 64 bins, and ahead of every tree.")
 def _(table: Table) -> Verdict:
     short = (("range_0.1",), ("taxi",), EPSILONS)
-    bins = _told("SW+EMS over 64 bins", duel(table, "SW+EMS", ["CFO-64"], *short).near(1.25))
-    return bins & _told("SW+EMS against trees", duel(table, "SW+EMS", ("HH", "HaarHRR", "HH-ADMM"), *short).always())
+    bins = _label("SW+EMS over 64 bins", duel(table, "SW+EMS", ["CFO-64"], *short).near(1.25))
+    return bins & _label("SW+EMS against trees", duel(table, "SW+EMS", ("HH", "HaarHRR", "HH-ADMM"), *short).always())
 
 
 @claim("range-income", "6.3", "On income's ranges the waves do well up to ε = 2; beyond, HH-ADMM is best.")
@@ -209,7 +211,7 @@ def _(table: Table) -> Verdict:
     others = [name for name in ON_RANGES if name != "SW+EM"]
     private = duel(table, "SW+EMS", others, RANGES, INCOME, [e for e in EPSILONS if e <= 2]).mostly()
     beyond = duel(table, "HH-ADMM", ON_RANGES, RANGES, INCOME, [e for e in EPSILONS if e > 2]).always()
-    return _told("SW+EMS up to ε = 2", private) & _told("HH-ADMM beyond", beyond)
+    return _label("SW+EMS up to ε = 2", private) & _label("HH-ADMM beyond", beyond)
 
 
 # Mean, variance, quantiles (6.3) -------------------------------------------------------------------------------------
@@ -219,7 +221,7 @@ def _(table: Table) -> Verdict:
 def _(table: Table) -> Verdict:
     small = duel(table, "SR", ["PM"], ("mean",), DATA, [LEAST])
     large = duel(table, "PM", ["SR"], ("mean",), DATA, EPSILONS[-2:])
-    return _told(f"SR at ε = {LEAST:g}", small.mostly()) & _told("PM at ε ≥ 2", large.mostly())
+    return _label(f"SR at ε = {LEAST:g}", small.mostly()) & _label("PM at ε ≥ 2", large.mostly())
 
 
 @claim("mean-near", "6.3", "For the mean, SW+EMS is comparable to the better of SR and PM.")
@@ -231,31 +233,31 @@ def _(table: Table) -> Verdict:
 def _(table: Table) -> Verdict:
     bins = duel(table, "HH-ADMM", BINNINGS, ("mean",), DATA, EPSILONS).always()
     waves = duel(table, "SW+EMS", ["HH-ADMM"], ("mean",), DATA, EPSILONS).always()
-    return _told("HH-ADMM against bins", bins) & _told("SW+EMS against HH-ADMM", waves)
+    return _label("HH-ADMM against bins", bins) & _label("SW+EMS against HH-ADMM", waves)
 
 
 @claim("variance-two-phases", "6.3", "For the variance, SR and PM are behind SW+EM and SW+EMS in most settings.")
 def _(table: Table) -> Verdict:
     verdicts = [duel(table, one, ("SR", "PM"), ("variance",), DATA, EPSILONS).mostly() for one in ("SW+EMS", "SW+EM")]
-    return _told("SW+EMS", verdicts[0]) & _told("SW+EM", verdicts[1])
+    return _label("SW+EMS", verdicts[0]) & _label("SW+EM", verdicts[1])
 
 
 @claim(
     "variance-others", "6.3", "For the variance the other methods rank as before: SW+EMS ahead of HH-ADMM and of bins."
 )
 def _(table: Table) -> Verdict:
-    return _rivals(table, "SW+EMS", "variance").mostly()
+    return _duel_with_rivals(table, "SW+EMS", "variance").mostly()
 
 
 @claim("quantiles-best", "6.3", "Apart from income, SW+EMS has the best quantiles.")
 def _(table: Table) -> Verdict:
-    return _rivals(table, "SW+EMS", "quantiles", SMOOTH).always()
+    return _duel_with_rivals(table, "SW+EMS", "quantiles", SMOOTH).always()
 
 
 @claim("quantiles-em", "6.3", "SW+EM has better quantiles than SW+EMS in some settings, but not reliably.")
 def _(table: Table) -> Verdict:
-    fought = duel(table, "SW+EM", ["SW+EMS"], ("quantiles",), SMOOTH, EPSILONS)
-    return Verdict(ORDER[bool(fought.lower) + bool(fought.higher)], str(fought))
+    result = duel(table, "SW+EM", ["SW+EMS"], ("quantiles",), SMOOTH, EPSILONS)
+    return Verdict(ORDER[bool(result.lower) + bool(result.higher)], str(result))
 
 
 @claim(
@@ -264,7 +266,7 @@ def _(table: Table) -> Verdict:
 def _(table: Table) -> Verdict:
     ahead = duel(table, "SW+EMS", ["HH-ADMM"], ("quantiles",), SMOOTH, EPSILONS).mostly()
     close = duel(table, "HH-ADMM", BINNINGS, ("quantiles",), SMOOTH, EPSILONS).near(1.5)
-    return _told("SW+EMS against HH-ADMM", ahead) & _told("HH-ADMM over the best binning", close)
+    return _label("SW+EMS against HH-ADMM", ahead) & _label("HH-ADMM over the best binning", close)
 
 
 @claim(
@@ -286,14 +288,14 @@ def _(table: Table) -> Verdict:
 def _(table: Table) -> Verdict:
     waves = ("SW+EMS", "SW+EM", "HH-ADMM")
     factors = {e: duel(table, "CFO-16", waves, ("quantiles",), INCOME, [e]).ratio for e in EPSILONS}
-    shown = ", ".join(f"{factor:.1f} at ε = {epsilon:g}" for epsilon, factor in factors.items())
+    listing = ", ".join(f"{factor:.1f} at ε = {epsilon:g}" for epsilon, factor in factors.items())
     many = any(factor >= 10 for factor in factors.values())
-    return Verdict(ORDER[many + (factors[LEAST] >= 10)], f"16 bins over the best of the others: {shown} times")
+    return Verdict(ORDER[many + (factors[LEAST] >= 10)], f"16 bins over the best of the others: {listing} times")
 
 
 @claim("quantiles-income", "6.3", "On income HH-ADMM has the best quantiles.")
 def _(table: Table) -> Verdict:
-    return _rivals(table, "HH-ADMM", "quantiles", INCOME).always()
+    return _duel_with_rivals(table, "HH-ADMM", "quantiles", INCOME).always()
 
 
 # Waves, bandwidth, buckets (6.4) -------------------------------------------------------------------------------------
@@ -308,7 +310,7 @@ def _(table: Table) -> Verdict:
             best.add(f"{DATA[data].title} b = {b:g}", ours, others)
             for other in others:
                 each.add(f"{DATA[data].title} b = {b:g}", ours, [other])
-    return _told("against the best other shape", best.always()) & _told("against each", each.always())
+    return _label("against the best other shape", best.always()) & _label("against each", each.always())
 
 
 @claim("shape-order", "6.4", "The smaller the ratio of a trapezoid's sides, the worse, in general.")
@@ -318,7 +320,7 @@ def _(table: Table) -> Verdict:
         for (name, data, b), steeper in table.of_shapes.items():
             if name == upper:
                 total.add(f"{DATA[data].title} b = {b:g}", steeper, [table.of_shapes[lower, data, b]])
-    return _told("each ratio against the next smaller", total.mostly())
+    return _label("each ratio against the next smaller", total.mostly())
 
 
 @claim("bandwidth", "6.4", "The chosen b is among those with the least W1.")
@@ -338,7 +340,7 @@ def _bandwidth(table: Table, metrics: tuple[str, ...]) -> Verdict:
         for data in DATA:
             for epsilon in BANDWIDTH_EPSILONS:
                 errors = table.over_bandwidths(data, metric, epsilon)
-                total.add(at(data, epsilon), errors[best_bandwidth(epsilon)], list(errors.values()))
+                total.add(describe_setting(data, epsilon), errors[best_bandwidth(epsilon)], list(errors.values()))
     settings = len(total.logs)
     close = f"surely worse than the best b in {len(total.higher)} of {settings} settings"
     return Verdict(_share(settings - len(total.higher), settings), close) & total.near(1.25)
@@ -347,21 +349,21 @@ def _bandwidth(table: Table, metrics: tuple[str, ...]) -> Verdict:
 @claim("buckets-differ", "6.4", "Data sets differ in the number of buckets that is best.")
 def _(table: Table) -> Verdict:
     wins = {data: _best_buckets(table, data) for data in DATA}
-    shown = "; ".join(f"{DATA[data].title}: {', '.join(map(str, counts))}" for data, counts in wins.items())
+    listing = "; ".join(f"{DATA[data].title}: {', '.join(map(str, counts))}" for data, counts in wins.items())
     differs = len({tuple(counts) for counts in wins.values()}) > 1
-    return Verdict("holds" if differs else "does not hold", f"lowest W1 at ε = {EPSILONS}: {shown}")
+    return Verdict("holds" if differs else "does not hold", f"lowest W1 at ε = {EPSILONS}: {listing}")
 
 
 @claim("buckets-beta", "6.4", "For Beta, 256 buckets are best.")
 def _(table: Table) -> Verdict:
     best, each = _buckets(table, 256, ("beta",))
-    return _told("against the best other number", best.always()) & _told("against each", each.always())
+    return _label("against the best other number", best.always()) & _label("against each", each.always())
 
 
 @claim("buckets-others", "6.4", "For the other data sets, 1024 buckets are best in most settings.")
 def _(table: Table) -> Verdict:
     best, each = _buckets(table, 1024, tuple(name for name in DATA if name != "beta"))
-    return _told("against the best other number", best.mostly()) & _told("against each", each.mostly())
+    return _label("against the best other number", best.mostly()) & _label("against each", each.mostly())
 
 
 def _buckets(table: Table, count: int, data: tuple[str, ...]) -> tuple[Duel, Duel]:
@@ -371,9 +373,9 @@ def _buckets(table: Table, count: int, data: tuple[str, ...]) -> tuple[Duel, Due
         for epsilon in EPSILONS:
             ours = table.of_buckets[name, epsilon, count]
             others = [table.of_buckets[name, epsilon, other] for other in BUCKETS if other != count]
-            best.add(at(name, epsilon), ours, others)
+            best.add(describe_setting(name, epsilon), ours, others)
             for other in others:
-                each.add(at(name, epsilon), ours, [other])
+                each.add(describe_setting(name, epsilon), ours, [other])
     return best, each
 
 
@@ -394,8 +396,8 @@ def _(table: Table) -> Verdict:
     return duel(table, "HH-ADMM", ("HH", "HaarHRR"), RANGES, DATA, EPSILONS).always()
 
 
-def _told(what: str, verdict: Verdict) -> Verdict:
-    return Verdict(verdict.judgement, f"{what}: {verdict.numbers}")
+def _label(label: str, verdict: Verdict) -> Verdict:
+    return Verdict(verdict.judgement, f"{label}: {verdict.numbers}")
 
 
 def _share(good: int, total: int) -> Judgement:

@@ -1,4 +1,4 @@
-"""What is measured for each figure, and how often."""
+"""The settings to measure for each figure, and how often."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ FULL = Effort("full", small=_HUNDRED, large=_HUNDRED, pipeline=20)
 
 def settings(effort: Effort) -> list[Setting]:
     """All settings, the costly ones first, so that no process is left alone with them at the end."""
-    found = [*_shapes(effort), *_buckets(effort), *_methods(effort), *_bandwidths(effort)]
-    return sorted(found, key=lambda setting: -DATA[setting.data].reports * (setting.figure != "bandwidths"))
+    unsorted = [*_shapes(effort), *_buckets(effort), *_methods(effort), *_bandwidths(effort)]
+    return sorted(unsorted, key=lambda setting: -DATA[setting.data].reports * (setting.figure != "bandwidths"))
 
 
 def _setting(effort: Effort, figure: str, data: str, epsilon: float, *methods: str, **options: float) -> Setting:
@@ -67,11 +67,11 @@ def _methods(effort: Effort) -> Iterator[Setting]:
     for data in effort.data:
         for epsilon in effort.epsilons:
             # Methods whose devices do the same read the same reports.
-            together: dict[str, list[str]] = {}
+            methods_by_revision: dict[str, list[str]] = {}
             for method in (*PAPER, *OURS):
                 buckets = min(DATA[data].buckets, effort.most_buckets)
-                together.setdefault(method.collection(epsilon, buckets).revision, []).append(method.name)
-            for names in together.values():
+                methods_by_revision.setdefault(method.collection(epsilon, buckets).revision, []).append(method.name)
+            for names in methods_by_revision.values():
                 yield _setting(effort, "methods", data, epsilon, *names)
 
 

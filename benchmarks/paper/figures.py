@@ -48,7 +48,7 @@ STYLES = {
     "coarse-first tree": ("#AA4499", "v"),
 }
 OTHERS = (("#0072B2", "o"), ("#E69F00", "s"), ("#D55E00", "^"), ("#009E73", "v"))
-"""For lines that are no methods: data sets, numbers of buckets, kinds of intervals."""
+"""For lines that are not methods: data sets, numbers of buckets, kinds of intervals."""
 
 LABELS = {
     "w1": "Wasserstein distance",
@@ -86,12 +86,12 @@ class Drawing:
 
 
 def save(drawing: Drawing, table: pl.DataFrame, folder: Path) -> Path:
-    """A PNG of 64 colours: a quarter of the size, and nothing to be seen of it."""
-    path, drawn = folder / f"{drawing.name}.png", io.BytesIO()
+    """A PNG of 64 colours: a quarter of the size, without a visible difference."""
+    path, buffer = folder / f"{drawing.name}.png", io.BytesIO()
     with mpl.rc_context(STYLE):
-        drawing.draw(table).savefig(drawn, format="png", dpi=110)
+        drawing.draw(table).savefig(buffer, format="png", dpi=110)
     folder.mkdir(parents=True, exist_ok=True)
-    Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(buffer).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
     return path
 
 
@@ -127,11 +127,18 @@ def _log(axes: Axes) -> None:
 
 def _legend(figure: Figure, panels: Iterable[Axes]) -> None:
     """One for all panels, above them, so that it covers nothing."""
-    found: dict[str, Any] = {}
+    handles_by_label: dict[str, Any] = {}
     for axes in panels:
         handles, labels = axes.get_legend_handles_labels()
-        found.update({label: handle for handle, label in zip(handles, labels, strict=True) if label not in found})
-    figure.legend(list(found.values()), list(found), loc="outside upper center", ncols=min(len(found), 10))
+        handles_by_label.update(
+            {label: handle for handle, label in zip(handles, labels, strict=True) if label not in handles_by_label}
+        )
+    figure.legend(
+        list(handles_by_label.values()),
+        list(handles_by_label),
+        loc="outside upper center",
+        ncols=min(len(handles_by_label), 10),
+    )
 
 
 def _data(table: pl.DataFrame) -> Figure:
@@ -186,9 +193,9 @@ def _bandwidths(table: pl.DataFrame) -> Figure:
     for axes, epsilon in zip(row, BANDWIDTH_EPSILONS, strict=True):
         for (name, data), style in zip(DATA.items(), OTHERS, strict=True):
             _line(axes, table.filter(data=name, epsilon=epsilon), "bandwidth", style, data.title)
-        chosen = best_bandwidth(epsilon)
-        axes.axvline(chosen, color="black", linestyle=":")
-        axes.set(title=f"ε = {epsilon:g}, chosen b = {chosen:.3f}", xlabel="b")
+        bandwidth = best_bandwidth(epsilon)
+        axes.axvline(bandwidth, color="black", linestyle=":")
+        axes.set(title=f"ε = {epsilon:g}, chosen b = {bandwidth:.3f}", xlabel="b")
         _log(axes)
     row[0].set_ylabel(LABELS["w1"])
     _legend(figure, row)
@@ -215,11 +222,11 @@ def _ours(table: pl.DataFrame) -> Figure:
     figure, grid = _panels(len(metrics), len(DATA))
     for row, metric in zip(grid, metrics, strict=True):
         for axes, (name, data) in zip(row, DATA.items(), strict=True):
-            here = table.filter(data=name, metric=metric)
+            panel = table.filter(data=name, metric=metric)
             for ours, theirs in BESIDE.items():
-                other = here.filter(method=theirs).select("epsilon", base="mean", base_error="error")
+                other = panel.filter(method=theirs).select("epsilon", base="mean", base_error="error")
                 ratio = (
-                    here.filter(method=ours)
+                    panel.filter(method=ours)
                     .join(other, on="epsilon")
                     .with_columns(mean=pl.col("mean") / pl.col("base"))
                 )
@@ -253,11 +260,11 @@ def _product(table: pl.DataFrame) -> Figure:
         rows = table.filter(method=method, data="beta", metric="w1")
         arrays = rows.filter(pl.col("figure") == "methods", pl.col("epsilon").is_in(EPSILONS))
         _line(axes, arrays, "epsilon", (STYLES[method][0], ""), f"{method}, arrays")
-        through = rows.filter(figure="product")
+        piped = rows.filter(figure="product")
         axes.errorbar(
-            through["epsilon"].to_numpy() + 0.02,
-            through["mean"].to_numpy(),
-            through["error"].fill_nan(0.0).to_numpy(),
+            piped["epsilon"].to_numpy() + 0.02,
+            piped["mean"].to_numpy(),
+            piped["error"].fill_nan(0.0).to_numpy(),
             color=STYLES[method][0],
             marker=STYLES[method][1],
             linestyle="none",

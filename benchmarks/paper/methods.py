@@ -18,7 +18,7 @@ COVERED = ("covers_mean", "covers_median", "covers_cdf", "covers_worst_cdf", "co
 
 
 @dataclass(frozen=True)
-class Method:
+class PaperMethod:
     """How devices report and how the reports are read; `ours` is beyond the paper."""
 
     name: str
@@ -41,22 +41,22 @@ TREE = {"mechanism": "hierarchy", "branching": 4}
 AS_PUBLISHED = {**TREE, "level_weights": "equal"}
 
 PAPER = (
-    Method("SW+EMS", (*ALL, *COVERED), WAVE),
-    Method("SW+EM", ALL, {**WAVE, "estimator": "em"}),
-    Method("HH-ADMM", ALL, AS_PUBLISHED),
-    Method("CFO-16", ALL, {"bins": 16}),
-    Method("CFO-32", ALL, {"bins": 32}),
-    Method("CFO-64", ALL, {"bins": 64}),
-    Method("HH", RANGES, {**AS_PUBLISHED, "estimator": "hh"}),
-    Method("HaarHRR", RANGES, {"mechanism": "haar"}),
-    Method("SR", MOMENTS, {"mechanism": "stochastic_rounding"}),
-    Method("PM", MOMENTS, {"mechanism": "piecewise"}),
+    PaperMethod("SW+EMS", (*ALL, *COVERED), WAVE),
+    PaperMethod("SW+EM", ALL, {**WAVE, "estimator": "em"}),
+    PaperMethod("HH-ADMM", ALL, AS_PUBLISHED),
+    PaperMethod("CFO-16", ALL, {"bins": 16}),
+    PaperMethod("CFO-32", ALL, {"bins": 32}),
+    PaperMethod("CFO-64", ALL, {"bins": 64}),
+    PaperMethod("HH", RANGES, {**AS_PUBLISHED, "estimator": "hh"}),
+    PaperMethod("HaarHRR", RANGES, {"mechanism": "haar"}),
+    PaperMethod("SR", MOMENTS, {"mechanism": "stochastic_rounding"}),
+    PaperMethod("PM", MOMENTS, {"mechanism": "piecewise"}),
 )
 OURS = (
-    Method("adaptive SW+EMS", ALL, {**WAVE, "smoothing": "adaptive"}, ours=True),
-    Method("discrete SW+EMS", ALL, {"mechanism": "square_wave"}, ours=True),
-    Method("weighted tree", ALL, {**TREE, "level_weights": "variance"}, ours=True),
-    Method("coarse-first tree", ALL, {**TREE, "level_weights": "variance", "level_decay": 0.7}, ours=True),
+    PaperMethod("adaptive SW+EMS", ALL, {**WAVE, "smoothing": "adaptive"}, ours=True),
+    PaperMethod("discrete SW+EMS", ALL, {"mechanism": "square_wave"}, ours=True),
+    PaperMethod("weighted tree", ALL, {**TREE, "level_weights": "variance"}, ours=True),
+    PaperMethod("coarse-first tree", ALL, {**TREE, "level_weights": "variance", "level_decay": 0.7}, ours=True),
 )
 BESIDE = {
     "adaptive SW+EMS": "SW+EMS",
@@ -69,10 +69,10 @@ BESIDE = {
 RATIOS = (0.0, 0.2, 0.4, 0.6, 0.8)
 SHAPES = (
     *(
-        Method(f"ratio {ratio}" if ratio else "triangle", ALL, {"mechanism": "general_wave", "wave_ratio": ratio})
+        PaperMethod(f"ratio {ratio}" if ratio else "triangle", ALL, {"mechanism": "general_wave", "wave_ratio": ratio})
         for ratio in RATIOS
     ),
-    Method("square", ALL, WAVE),
+    PaperMethod("square", ALL, WAVE),
 )
 
 METHODS = {method.name: method for method in (*PAPER, *OURS, *SHAPES)}

@@ -57,7 +57,7 @@ buckets).
 """
 
 
-def page(frame: pl.DataFrame, effort: Effort, agreement: Agreement) -> str:
+def render_page(frame: pl.DataFrame, effort: Effort, agreement: Agreement) -> str:
     table = Table(frame)
     verdicts = [(claim, claim.judge(table)) for claim in CLAIMS]
     counts = Counter(verdict.judgement for _, verdict in verdicts)
@@ -103,26 +103,26 @@ def _verb(judgement: str, count: int) -> str:
 
 def _claim(claim: Claim, verdict: Verdict) -> str:
     reason = REASONS.get(claim.key, "") if verdict.judgement != "holds" else ""
-    because = f" *{reason}*" if reason else ""
-    judged = f"**{verdict.judgement.capitalize()}:** {verdict.numbers}."
-    return f"- {claim.text} (Section {claim.section}.) {judged}{because}"
+    explanation = f" *{reason}*" if reason else ""
+    judgement = f"**{verdict.judgement.capitalize()}:** {verdict.numbers}."
+    return f"- {claim.text} (Section {claim.section}.) {judgement}{explanation}"
 
 
 def _ours(table: Table, effort: Effort) -> str:
     rows = []
     for ours, theirs in BESIDE.items():
         for metric in ("w1", "ks"):
-            fought = [duel(table, ours, [theirs], (metric,), [name], effort.epsilons) for name in DATA]
-            cells = [f"{part.ratio:.2f} ± {part.ratio * part.spread:.2f}" for part in fought]
+            duels = [duel(table, ours, [theirs], (metric,), [name], effort.epsilons) for name in DATA]
+            cells = [f"{part.ratio:.2f} ± {part.ratio * part.spread:.2f}" for part in duels]
             rows.append([f"{ours} over {theirs}", LABELS[metric], *cells])
     epsilons = ", ".join(f"{epsilon:g}" for epsilon in effort.epsilons)
-    says = f"""\
+    introduction = f"""\
 Errors over those of the paper's method, typical over ε = {epsilons}; below 1 is better.
 Adaptive smoothing (`smoothing: adaptive`) lets held-out reports tell how much EMS smooths. The discrete Square Wave is
 this product's default. The weighted tree reads HH-ADMM's own reports, but weighs levels by their variance; the
 coarse-first tree lets devices prefer coarse levels too (`level_decay: 0.7`).
 """
-    return says + "\n" + _grid(["", "", *(data.title for data in DATA.values())], rows)
+    return introduction + "\n" + _grid(["", "", *(data.title for data in DATA.values())], rows)
 
 
 def _coverage(frame: pl.DataFrame) -> str:
@@ -130,14 +130,14 @@ def _coverage(frame: pl.DataFrame) -> str:
     for name, data in DATA.items():
         shares = []
         for metric in COVERED:
-            some = frame.filter(pl.col("epsilon").is_in(EPSILONS), data=name, metric=metric)
-            shares.append(f"{100 * np.average(some['mean'].to_numpy(), weights=some['runs'].to_numpy()):.0f} %")
-        rows.append([data.title, str(some["runs"].sum()), *shares])
-    says = """\
+            trials = frame.filter(pl.col("epsilon").is_in(EPSILONS), data=name, metric=metric)
+            shares.append(f"{100 * np.average(trials['mean'].to_numpy(), weights=trials['runs'].to_numpy()):.0f} %")
+        rows.append([data.title, str(trials["runs"].sum()), *shares])
+    introduction = """\
 How often the 95 % intervals of SW+EMS held the truth, over the paper's ε. Where they do not, data are spiky and
 reports many ([Intervals](intervals.md)).
 """
-    return says + "\n" + _grid(["data", "runs", "mean", "median", "cdf", "worst cdf point", "band"], rows)
+    return introduction + "\n" + _grid(["data", "runs", "mean", "median", "cdf", "worst cdf point", "band"], rows)
 
 
 def _product(agreement: Agreement) -> str:

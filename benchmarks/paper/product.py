@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from benchmarks.paper.methods import METHODS
-from benchmarks.paper.trials import Row
+from benchmarks.paper.trials import ResultRow
 from hushgram import Collection, load_collections
 from hushgram._arrays import FloatArray, IntArray
 from hushgram.pipelines import aggregate
@@ -36,17 +36,17 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many collections went both ways, the reports behind them, and the farthest that two estimates were apart."""
+    """The number of collections that went both ways, of the reports behind them, and the greatest difference."""
 
     collections: int
     reports: int
     farthest: float
 
 
-def through_the_product(
+def run_through_product(
     folder: Path, epsilons: Sequence[float], buckets: int, reports: int, runs: int
-) -> tuple[list[Row], Agreement]:
-    """W1 of Beta by methods and ε as the pipeline finds it; raises where that is not what the arrays say."""
+) -> tuple[list[ResultRow], Agreement]:
+    """W1 of Beta by methods and ε, measured through the pipeline; raises where the arrays give another result."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "collections.yaml"
     path.write_text(yaml.safe_dump({"collections": _definitions(epsilons, buckets)}))
@@ -69,8 +69,8 @@ def through_the_product(
     rows = []
     for name, collection in collections.items():
         summary = Summary.of(errors[name])
-        where = ("beta", collection.epsilon, buckets, None, "w1")
-        rows.append(Row("product", _method(name), *where, summary.mean, summary.error, summary.runs))
+        setting = ("beta", collection.epsilon, buckets, None, "w1")
+        rows.append(ResultRow("product", _method(name), *setting, summary.mean, summary.error, summary.runs))
     return rows, Agreement(runs * len(collections), runs * len(collections) * reports, farthest)
 
 
@@ -96,11 +96,24 @@ def _by_pipeline(
     collections: Path, folder: Path, reports: int, seed: int
 ) -> tuple[dict[str, IntArray], dict[str, FloatArray]]:
     """The tally and the estimate of each collection, from one window of simulated reports."""
-    known = ["--collections", str(collections)]
-    made = ["--values", VALUES, "--reports", str(reports), "--start", START, "--hours", "1", "--seed", str(seed)]
+    collections_option = ["--collections", str(collections)]
+    simulation_options = [
+        "--values",
+        VALUES,
+        "--reports",
+        str(reports),
+        "--start",
+        START,
+        "--hours",
+        "1",
+        "--seed",
+        str(seed),
+    ]
     with contextlib.redirect_stdout(io.StringIO()):
-        command.run([*known, *made, "--packed", "--output", str(folder / "reports")])
-        aggregate.run([*known, "--input", str(folder / "reports" / "*.avro"), "--output", str(folder / "results")])
+        command.run([*collections_option, *simulation_options, "--packed", "--output", str(folder / "reports")])
+        aggregate.run(
+            [*collections_option, "--input", str(folder / "reports" / "*.avro"), "--output", str(folder / "results")]
+        )
     histograms = read_results(str(folder / "results"), "histograms", Histogram.from_avro)
     snapshots = read_results(str(folder / "results"), "snapshots", Snapshot.from_avro)
     tallies = {histogram.key.collection: counts for histogram in histograms for _, counts in histogram.tallies.values()}
@@ -109,11 +122,11 @@ def _by_pipeline(
 
 def _by_arrays(collections: dict[str, Collection], reports: int, seed: int) -> dict[str, tuple[FloatArray, IntArray]]:
     """The true histogram and the tally of each collection, from the same generators in the same order."""
-    found = {}
+    results = {}
     for name, collection in collections.items():
         rng = fleet_generator(seed, collection, VALUES, reports, parse_time("start", START), HOUR)
         rng.integers(0, HOUR, reports)  # when each device reports
         values = draw_for(collection, VALUES)(reports, rng)
         true = np.histogram(values, collection.buckets, (0, 1))[0] / reports
-        found[name] = true, collection.tally(collection.simulate(values, seed=int(rng.integers(2**63))))
-    return found
+        results[name] = true, collection.tally(collection.simulate(values, seed=int(rng.integers(2**63))))
+    return results

@@ -1,4 +1,4 @@
-"""Measuring settings on two processes, each setting's rows kept, so that a run that was stopped goes on."""
+"""Measures settings on two processes and stores each setting's rows, so that a run that was stopped can go on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import polars as pl
 
-from benchmarks.paper.trials import Row, Setting, measure
+from benchmarks.paper.trials import ResultRow, Setting, measure
 
 ROOT = Path(__file__).parents[2]
-WHAT_COUNTS = ("hushgram/**/*.py", "benchmarks/coverage.py", "benchmarks/datasets.py", "pipelines/simulate/data/*.npz")
-WHAT_COUNTS_HERE = ("data.py", "methods.py", "trials.py")
+SOURCES = ("hushgram/**/*.py", "benchmarks/coverage.py", "benchmarks/datasets.py", "pipelines/simulate/data/*.npz")
+SOURCES_HERE = ("data.py", "methods.py", "trials.py")
 PROCESSES = 2
 SCHEMA = pl.Schema(
     {
@@ -34,43 +34,45 @@ SCHEMA = pl.Schema(
 )
 
 
-def table_of(rows: Iterable[Row]) -> pl.DataFrame:
+def table_of(rows: Iterable[ResultRow]) -> pl.DataFrame:
     frame = pl.DataFrame([row.as_dict() for row in rows], schema=SCHEMA)
     return frame.sort("figure", "data", "metric", "method", "epsilon", "buckets", "bandwidth", nulls_last=True)
 
 
 def code_fingerprint() -> str:
     """Changes with every file that a row depends on."""
-    here = Path(__file__).parent
-    paths = [path for pattern in WHAT_COUNTS for path in ROOT.glob(pattern)]
-    paths += [here / name for name in WHAT_COUNTS_HERE]
+    folder = Path(__file__).parent
+    paths = [path for pattern in SOURCES for path in ROOT.glob(pattern)]
+    paths += [folder / name for name in SOURCES_HERE]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(paths))).hexdigest()
 
 
-def measure_all(settings: Sequence[Setting], kept: Path, processes: int = PROCESSES) -> list[Row]:
-    """The rows of all settings; those that `kept` holds, measured by the same code, are taken from there."""
-    code, started = code_fingerprint(), time.monotonic()
-    kept.mkdir(parents=True, exist_ok=True)
-    paths = {setting: kept / f"{hashlib.sha256(f'{code} {setting}'.encode()).hexdigest()}.json" for setting in settings}
+def measure_all(settings: Sequence[Setting], cache: Path, processes: int = PROCESSES) -> list[ResultRow]:
+    """The rows of all settings; those that `cache` holds, measured by the same code, are taken from there."""
+    code, start = code_fingerprint(), time.monotonic()
+    cache.mkdir(parents=True, exist_ok=True)
+    paths = {
+        setting: cache / f"{hashlib.sha256(f'{code} {setting}'.encode()).hexdigest()}.json" for setting in settings
+    }
     missing = [setting for setting, path in paths.items() if not path.exists()]
     print(f"{len(settings)} settings, {len(settings) - len(missing)} of them kept from before", flush=True)
     with ProcessPoolExecutor(processes) as pool:
-        waiting = {pool.submit(measure, setting): setting for setting in missing}
-        for number, done in enumerate(as_completed(waiting), 1):
-            setting = waiting[done]
-            _write(paths[setting], done.result())
+        futures = {pool.submit(measure, setting): setting for setting in missing}
+        for number, future in enumerate(as_completed(futures), 1):
+            setting = futures[future]
+            _write(paths[setting], future.result())
             if number % 50 == 0 or number == len(missing):
                 print(
-                    f"{number:5} of {len(missing)}, {time.monotonic() - started:.0f} s: {_named(setting)}", flush=True
+                    f"{number:5} of {len(missing)}, {time.monotonic() - start:.0f} s: {_describe(setting)}", flush=True
                 )
-    return [Row(**line) for path in paths.values() for line in json.loads(path.read_text())]
+    return [ResultRow(**line) for path in paths.values() for line in json.loads(path.read_text())]
 
 
-def _write(path: Path, rows: Sequence[Row]) -> None:
+def _write(path: Path, rows: Sequence[ResultRow]) -> None:
     unfinished = path.with_suffix(".part")
     unfinished.write_text(json.dumps([row.as_dict() for row in rows]))
     os.replace(unfinished, path)
 
 
-def _named(setting: Setting) -> str:
+def _describe(setting: Setting) -> str:
     return f"{setting.figure}, {setting.data}, ε = {setting.epsilon}, {' and '.join(setting.methods)}"

@@ -41,7 +41,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """A line of the table: a metric's mean over independent runs, and the standard error of that mean."""
 
     figure: str
@@ -59,8 +59,8 @@ class Row:
         return asdict(self)
 
 
-def measure(setting: Setting) -> list[Row]:
-    """All figures of a setting. Their randomness depends on the setting alone, not on what was measured before."""
+def measure(setting: Setting) -> list[ResultRow]:
+    """All figures of a setting. Their randomness depends on the setting alone, not on earlier measurements."""
     collections = setting.collections
     first = next(iter(collections.values()))
     devices = population(setting.data, setting.reports)
@@ -68,7 +68,9 @@ def measure(setting: Setting) -> list[Row]:
     if first.mechanism.mean_only:
         [name] = collections
         figures = [_moment_errors(first, devices, rng) for rng in rngs]
-        return [_row(setting, name, metric, Summary.of([one[metric] for one in figures])) for metric in figures[0]]
+        return [
+            _row(setting, name, metric, Summary.of([errors[metric] for errors in figures])) for metric in figures[0]
+        ]
     estimates: dict[str, list[Estimate]] = {name: [] for name in collections}
     for start in range(0, setting.runs, RUNS_AT_ONCE):
         tallies = [simulate_tally(first, devices, rng) for rng in rngs[start : start + RUNS_AT_ONCE]]
@@ -81,15 +83,17 @@ def _generator(setting: Setting, collection: Collection, run: int) -> np.random.
     return np.random.default_rng([run, *f"{setting.data} {setting.epsilon} {collection.revision}".encode()])
 
 
-def _rows(setting: Setting, name: str, estimates: Sequence[Estimate], devices: IntArray) -> Iterator[Row]:
+def _rows(setting: Setting, name: str, estimates: Sequence[Estimate], devices: IntArray) -> Iterator[ResultRow]:
     # Histograms of different resolution are compared on the finest of them.
     grid = FINE if setting.figure == "buckets" else setting.buckets
     true = truth(devices, grid)
-    found = [regroup(_probabilities(estimate), grid) for estimate in estimates]
+    histograms = [regroup(_probabilities(estimate), grid) for estimate in estimates]
     metrics = METHODS[name].metrics
     for metric in metrics:
         if metric in METRICS:
-            yield _row(setting, name, metric, Summary.of([METRICS[metric](true, one) for one in found]))
+            yield _row(
+                setting, name, metric, Summary.of([METRICS[metric](true, histogram) for histogram in histograms])
+            )
     if setting.figure == "methods" and set(COVERED) <= set(metrics):
         for metric, share in zip(COVERED, shares_held(estimates, true), strict=True):
             error = math.sqrt(share * (1 - share) / len(estimates))
@@ -102,7 +106,7 @@ def _probabilities(estimate: Estimate) -> FloatArray:
 
 
 def _moment_errors(collection: Collection, devices: IntArray, rng: np.random.Generator) -> dict[str, float]:
-    """Of a mechanism that tells a mean: all devices for the mean; half for it, half for the variance (section 6.3)."""
+    """Of a mechanism that estimates a mean: all devices for the mean; half for it, half for the variance (6.3)."""
     mean = collection.estimate(simulate_tally(collection, devices, rng)).mean
     values = (np.repeat(np.arange(FINE), devices) + rng.random(int(devices.sum()))) / FINE
     variance = simulate_variance(collection, values, rng)
@@ -112,6 +116,6 @@ def _moment_errors(collection: Collection, devices: IntArray, rng: np.random.Gen
     return {"mean": abs(mean - true_mean), "variance": abs(variance - true_variance)}
 
 
-def _row(setting: Setting, method: str, metric: str, summary: Summary) -> Row:
-    where = (setting.data, setting.epsilon, setting.buckets, setting.bandwidth)
-    return Row(setting.figure, method, *where, metric, summary.mean, summary.error, summary.runs)
+def _row(setting: Setting, method: str, metric: str, summary: Summary) -> ResultRow:
+    point = (setting.data, setting.epsilon, setting.buckets, setting.bandwidth)
+    return ResultRow(setting.figure, method, *point, metric, summary.mean, summary.error, summary.runs)

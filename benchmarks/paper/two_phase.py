@@ -1,4 +1,4 @@
-"""The variance from mechanisms that tell a mean: half of the devices for the mean, the others for the distance to it.
+"""The variance from mechanisms that estimate a mean: half of the devices for the mean, the others for its distance.
 
 A protocol of two collections (paper, section 6.3): the first one's mean is broadcast, the second collects (v - mean)².
 """
@@ -22,7 +22,7 @@ def second_phase(first: Collection, mean: float) -> Collection:
 
 
 def squared_distances(first: Collection, values: npt.ArrayLike, mean: float) -> FloatArray:
-    """What the devices of the second phase report on; values outside the domain are clipped first."""
+    """The values that devices of the second phase report on; values outside the domain are clipped first."""
     return (np.clip(check_finite_numbers("values", values), first.low, first.high) - mean) ** 2
 
 

@@ -1,4 +1,4 @@
-"""How a claim is judged by the table: methods are held against one another, setting by setting, with room for noise."""
+"""How a claim is judged by the table: methods are compared with one another, setting by setting, allowing for noise."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class Table:
         }
 
 
-def differ(one: Summary, other: Summary) -> int:
+def compare(one: Summary, other: Summary) -> int:
     """-1 where the first is surely lower, 1 where it is surely higher, 0 where noise could have made the difference."""
     gap, first, second = one.mean - other.mean, one.error**2, other.error**2
     if min(one.runs, other.runs) < 2 or gap == 0:
         return 0
     if first + second > 0:
-        freedom = (first + second) ** 2 / (first**2 / (one.runs - 1) + second**2 / (other.runs - 1))
-        if abs(gap) <= float(stats.t.isf(CHANCE / 2, freedom)) * math.sqrt(first + second):
+        degrees_of_freedom = (first + second) ** 2 / (first**2 / (one.runs - 1) + second**2 / (other.runs - 1))
+        if abs(gap) <= float(stats.t.isf(CHANCE / 2, degrees_of_freedom)) * math.sqrt(first + second):
             return 0
     return 1 if gap > 0 else -1
 
@@ -94,9 +94,9 @@ class Duel:
     logs: list[float] = field(default_factory=list)
     noise: list[float] = field(default_factory=list)
 
-    def add(self, where: str, one: Summary, others: Sequence[Summary]) -> None:
+    def add(self, label: str, one: Summary, others: Sequence[Summary]) -> None:
         best = min(others, key=lambda summary: summary.mean)
-        (self.level, self.higher, self.lower)[differ(one, best)].append(where)
+        (self.level, self.higher, self.lower)[compare(one, best)].append(label)
         means = [max(summary.mean, 1e-300) for summary in (one, best)]
         self.logs.append(math.log(means[0] / means[1]))
         relative = [summary.error / mean for summary, mean in zip((one, best), means, strict=True)]
@@ -129,7 +129,7 @@ class Duel:
         return math.exp(max(self.logs))
 
     def __str__(self) -> str:
-        behind = f"surely behind in {len(self.higher)}" + (f" ({briefly(self.higher)})" if self.higher else "")
+        behind = f"surely behind in {len(self.higher)}" + (f" ({abbreviate(self.higher)})" if self.higher else "")
         return f"ahead in {self.ahead} of {len(self.logs)}, surely in {len(self.lower)}, {behind}; {self.typically}"
 
     def always(self) -> Verdict:
@@ -159,20 +159,24 @@ def duel(
     epsilons: Iterable[float],
 ) -> Duel:
     """A method against the best of the others that are not itself, at each setting."""
-    result, rivals, many = Duel(), [other for other in others if other != one], list(epsilons)
+    result, rivals, epsilon_list = Duel(), [other for other in others if other != one], list(epsilons)
     labels = list(metrics)
     for metric in labels:
         for name in data:
-            for epsilon in many:
-                label = f"{DATA[name].title} {metric} ε = {epsilon:g}" if len(labels) > 1 else at(name, epsilon)
+            for epsilon in epsilon_list:
+                label = (
+                    f"{DATA[name].title} {metric} ε = {epsilon:g}"
+                    if len(labels) > 1
+                    else describe_setting(name, epsilon)
+                )
                 rows = [table.method(rival, name, metric, epsilon) for rival in rivals]
                 result.add(label, table.method(one, name, metric, epsilon), rows)
     return result
 
 
-def at(data: str, epsilon: float) -> str:
+def describe_setting(data: str, epsilon: float) -> str:
     return f"{DATA[data].title} ε = {epsilon:g}"
 
 
-def briefly(labels: Sequence[str], most: int = 4) -> str:
+def abbreviate(labels: Sequence[str], most: int = 4) -> str:
     return ", ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")

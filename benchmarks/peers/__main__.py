@@ -31,7 +31,7 @@ SPEED_EPSILON = 1.0
 AUDIT_REPORTS = 20_000
 SEED = 2026
 DATASETS = {"beta": "Beta(5, 2)", "retirement": "retirement"}
-SHOWN = DATASETS["retirement"]
+OVERVIEW_DATASET = DATASETS["retirement"]
 """The short table is of real values."""
 
 
@@ -48,7 +48,7 @@ def shares_of(values: IntArray) -> FloatArray:
 
 
 def measure(peer: Peer, python: Path | PeerError, folder: Path, runs: int) -> Library:
-    """The peer's estimates, or why there are none."""
+    """The peer's estimates, or the reason for their absence."""
     name = f"{peer.distribution} {pinned(REQUIREMENTS.read_text())[peer.distribution]}"
     shapes = {(dataset, epsilon): (runs, BUCKETS) for dataset in DATASETS for epsilon in EPSILONS}
     try:
@@ -59,8 +59,8 @@ def measure(peer: Peer, python: Path | PeerError, folder: Path, runs: int) -> Li
         return Library(name, {}, {}, str(error))
 
 
-def prepared(folder: Path) -> dict[str, Path | PeerError]:
-    """The Python of each peer, or why it has none."""
+def prepare(folder: Path) -> dict[str, Path | PeerError]:
+    """The Python of each peer, or the reason for its absence."""
     answers: dict[str, Path | PeerError] = {}
     for peer in PEERS:
         try:
@@ -72,30 +72,30 @@ def prepared(folder: Path) -> dict[str, Path | PeerError]:
     return answers
 
 
-def with_speed(peer: Peer, library: Library, python: Path | PeerError, folder: Path) -> tuple[Library, list[str]]:
+def add_speed(peer: Peer, library: Library, python: Path | PeerError, folder: Path) -> tuple[Library, list[str]]:
     """The library with its speeds, and a sentence for each method whose reports hushgram reads as well."""
     if library.failure is not None or isinstance(python, PeerError):
         return library, []
     try:
         answer = run(peer, python, folder, "speed")
-        return Library(library.name, library.estimates, read_speeds(answer)), decoded(peer, answer, folder)
+        return Library(library.name, library.estimates, read_speeds(answer)), compare_decoding(peer, answer, folder)
     except PeerError as error:
         return Library(library.name, library.estimates, {}, f"speed: {error}"), []
 
 
-def decoded(peer: Peer, answer: str, folder: Path) -> list[str]:
+def compare_decoding(peer: Peer, answer: str, folder: Path) -> list[str]:
     """hushgram's reading of the reports that the peer's own devices made, beside the peer's reading of them."""
     sentences = []
     for method, theirs in read_decoded(answer).items():
         cells = np.load(folder / f"{peer.distribution}-cells.npy")
-        asked = ours.collection("seeded OLH", BUCKETS, SPEED_EPSILON)
-        shares = ours.shares(asked, asked.tally(cells))
-        if theirs.min() >= 0:  # what is negative was cut off, and the rest scaled to sum to 1
+        collection = ours.build_collection("seeded OLH", BUCKETS, SPEED_EPSILON)
+        shares = ours.estimate_shares(collection, collection.tally(cells))
+        if theirs.min() >= 0:  # negative shares were cut off, and the others scaled to sum to 1
             shares = np.maximum(shares, 0) / np.maximum(shares, 0).sum()
-        apart = float(np.abs(shares - theirs).max())
+        difference = float(np.abs(shares - theirs).max())
         sentences.append(
             f"hushgram's `seeded_hashing` read {cells.size} reports made by {peer.distribution} ({method}): "
-            f"its frequencies and theirs differ by {apart:.0e} at most."
+            f"its frequencies and theirs differ by {difference:.0e} at most."
         )
     return sentences
 
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.runs < 2 or options.reports < 1000 or options.seconds <= 0:
         parser.error("allowed: at least 2 runs, at least 1000 reports, seconds above 0")
-    began, folder = time.monotonic(), BUILD / "run"
+    start, folder = time.monotonic(), BUILD / "run"
     folder.mkdir(parents=True, exist_ok=True)
 
     values = {dataset: values_of(dataset, options.runs, options.reports) for dataset in DATASETS}
@@ -118,42 +118,42 @@ def main(arguments: list[str] | None = None) -> None:
     task |= {"audit_reports": AUDIT_REPORTS, "seconds": options.seconds}
     (folder / "task.json").write_text(json.dumps(task))
 
-    pythons = prepared(BUILD / "venv")
+    pythons = prepare(BUILD / "venv")
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda peer: measure(peer, pythons[peer.distribution], folder, options.runs), PEERS))
+        measured = list(pool.map(lambda peer: measure(peer, pythons[peer.distribution], folder, options.runs), PEERS))
     hushgram = Library(
         "hushgram",
-        ours.accuracy(values, BUCKETS, EPSILONS, SPEED_EPSILON, AUDIT_REPORTS, SEED),
-        ours.speed(values["beta"][0], BUCKETS, SPEED_EPSILON, options.seconds, SEED),
+        ours.measure_accuracy(values, BUCKETS, EPSILONS, SPEED_EPSILON, AUDIT_REPORTS, SEED),
+        ours.measure_speed(values["beta"][0], BUCKETS, SPEED_EPSILON, options.seconds, SEED),
     )
     libraries, sentences = [hushgram], []
-    for peer, library in zip(PEERS, found, strict=True):
-        timed, remarks = with_speed(peer, library, pythons[peer.distribution], folder)
-        libraries.append(timed)
+    for peer, library in zip(PEERS, measured, strict=True):
+        timed_library, remarks = add_speed(peer, library, pythons[peer.distribution], folder)
+        libraries.append(timed_library)
         sentences += remarks
 
     truths = {DATASETS[dataset]: shares_of(rows) for dataset, rows in values.items()}
-    named = [renamed(library) for library in libraries]
-    print(overview(named, {SHOWN: truths[SHOWN]}, SPEED_EPSILON), end="\n\n")
-    print(table(["what", *LIBRARIES], ([what, *cells] for what, cells in ABILITIES.items())), end="\n\n")
+    renamed_libraries = [rename_datasets(library) for library in libraries]
+    print(overview(renamed_libraries, {OVERVIEW_DATASET: truths[OVERVIEW_DATASET]}, SPEED_EPSILON), end="\n\n")
+    print(table(["what", *LIBRARIES], ([ability, *cells] for ability, cells in ABILITIES.items())), end="\n\n")
     for dataset, true in truths.items():
-        print(f"{dataset}:\n\n{details(named, dataset, true, EPSILONS)}", end="\n\n")
-    print(audits(named, SPEED_EPSILON), end="\n\n")
+        print(f"{dataset}:\n\n{details(renamed_libraries, dataset, true, EPSILONS)}", end="\n\n")
+    print(audits(renamed_libraries, SPEED_EPSILON), end="\n\n")
     print("\n".join(sentences), end="\n\n")
     print(
         f"{options.runs} runs of {options.reports} devices, {BUCKETS} buckets. W1 and KS in thousandths, MSE in "
-        f"millionths, ± one standard error.\nAll in {time.monotonic() - began:.0f} s on {os.cpu_count()} cores; "
+        f"millionths, ± one standard error.\nAll in {time.monotonic() - start:.0f} s on {os.cpu_count()} cores; "
         f"load over the last 15 minutes {os.getloadavg()[2]:.1f}."
     )
 
 
-def renamed(library: Library) -> Library:
-    """With data sets called as in the tables."""
+def rename_datasets(library: Library) -> Library:
+    """The library with its data sets named as in the tables."""
     estimates = {
-        method: type(one)(
-            {(DATASETS[dataset], epsilon): runs for (dataset, epsilon), runs in one.runs.items()}, one.audit
+        method: type(result)(
+            {(DATASETS[dataset], epsilon): runs for (dataset, epsilon), runs in result.runs.items()}, result.audit
         )
-        for method, one in library.estimates.items()
+        for method, result in library.estimates.items()
     }
     return Library(library.name, estimates, library.speeds, library.failure)
 

@@ -1,4 +1,4 @@
-"""What each library does and does not do, as read in the code of the pinned versions."""
+"""The abilities of each library, as read in the code of the pinned versions."""
 
 from __future__ import annotations
 

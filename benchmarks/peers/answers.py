@@ -1,4 +1,4 @@
-"""What a library's methods gave, and the figures made of it."""
+"""The answers of a library's methods, and the figures computed from them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Audit:
     other: int
 
     def epsilon_at_least(self, confidence: float = CONFIDENCE) -> float:
-        """What ε really is at least, with this confidence, by the bounds of Clopper and Pearson on both shares.
+        """A lower bound of the actual ε, at this confidence, by the bounds of Clopper and Pearson on both shares.
 
         >>> round(Audit(100_000, 36_552, 13_447).epsilon_at_least(), 2)
         0.96
@@ -59,7 +59,7 @@ class Speed:
 
 
 def read_estimates(text: str, shapes: Mapping[tuple[str, float], tuple[int, int]]) -> dict[str, Estimates]:
-    """A peer's answer to the question of accuracy, by method; `shapes` tells runs and buckets of each."""
+    """A peer's answer to the question of accuracy, by method; `shapes` holds runs and buckets of each."""
     return {name: _estimates(name, entry, shapes) for name, entry in _methods(text).items()}
 
 
@@ -91,7 +91,7 @@ def read_speeds(text: str) -> dict[str, Speed]:
 def read_decoded(text: str) -> dict[str, FloatArray]:
     """The peer's own estimates from the reports that it also left as cells, by method."""
     methods = _methods(text).items()
-    return {name: np.array(one["estimate_of_cells"]) for name, one in methods if one.get("estimate_of_cells")}
+    return {name: np.array(entry["estimate_of_cells"]) for name, entry in methods if entry.get("estimate_of_cells")}
 
 
 def _methods(text: str) -> dict[str, Any]:
@@ -112,13 +112,13 @@ FIGURES = {"W1": wasserstein, "KS": kolmogorov_smirnov, "MSE": mean_squared_erro
 
 
 def is_distribution(estimates: Sequence[FloatArray] | FloatArray) -> bool:
-    return all(one.min() >= -1e-12 and abs(one.sum() - 1) < 1e-9 for one in estimates)
+    return all(estimate.min() >= -1e-12 and abs(estimate.sum() - 1) < 1e-9 for estimate in estimates)
 
 
 def errors(truths: FloatArray, estimates: FloatArray, projected: bool) -> dict[str, Summary]:
     """Errors over runs, each against the shares of the values that its own devices had; as they are, or projected."""
-    read = [project_onto_simplex(one) if projected else one for one in estimates]
+    histograms = [project_onto_simplex(histogram) if projected else histogram for histogram in estimates]
     return {
-        name: Summary.of([figure(true, one) for true, one in zip(truths, read, strict=True)])
+        name: Summary.of([figure(true, histogram) for true, histogram in zip(truths, histograms, strict=True)])
         for name, figure in FIGURES.items()
     }

@@ -12,20 +12,20 @@ ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "peers"
 REQUIREMENTS = HERE / "requirements.txt"
 PATIENCE = 1800
-"""Seconds that a peer is waited for: many times what it takes."""
+"""Seconds to wait for a peer: many times what it needs."""
 
 
 class PeerError(Exception):
-    """Why a peer has no figures, in one line."""
+    """The reason, in one line, that a peer has no figures."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A library on PyPI: its distribution, its script here, and what it needs beside what it asks for itself."""
+    """A library on PyPI: its distribution, its script here, and requirements that it does not declare itself."""
 
     distribution: str
     script: str
-    besides: tuple[str, ...] = ()
+    extra_requirements: tuple[str, ...] = ()
 
 
 PEERS = (
@@ -56,12 +56,12 @@ def interpreter(folder: Path) -> Path:
 def install(peer: Peer, python: Path) -> None:
     """The peer at its pinned version; where all is there already, pip asks nobody."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    packages = [peer.distribution, *peer.besides]
+    packages = [peer.distribution, *peer.extra_requirements]
     _run([*command, "--constraint", str(REQUIREMENTS), *packages], "it cannot be installed here")
 
 
 def run(peer: Peer, python: Path, folder: Path, phase: str) -> str:
-    """What the peer's script wrote about the task in `folder`."""
+    """The answer of the peer's script to the task in `folder`."""
     answer = folder / f"{peer.distribution}-{phase}.json"
     answer.unlink(missing_ok=True)
     _run([str(python), "-m", f"benchmarks.peers.scripts.{peer.script}", str(folder), phase], "its script failed")
@@ -73,11 +73,11 @@ def run(peer: Peer, python: Path, folder: Path, phase: str) -> str:
 
 def _run(command: list[str], failure: str) -> None:
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+        completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         raise PeerError(f"{failure}: no end after {PATIENCE} s") from None
     except OSError as error:
         raise PeerError(f"{failure}: {error.strerror}") from None
-    if done.returncode != 0:
-        lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise PeerError(f"{failure}: {lines[-1] if lines else f'exit code {done.returncode}'}")
+    if completed.returncode != 0:
+        lines = [line.strip() for line in (completed.stderr or completed.stdout).splitlines() if line.strip()]
+        raise PeerError(f"{failure}: {lines[-1] if lines else f'exit code {completed.returncode}'}")

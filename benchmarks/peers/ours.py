@@ -24,7 +24,7 @@ METHODS: dict[str, dict[str, Any]] = {
 Cells = npt.NDArray[np.unsignedinteger[Any]]
 
 
-def collection(method: str, buckets: int, epsilon: float) -> Collection:
+def build_collection(method: str, buckets: int, epsilon: float) -> Collection:
     """A collection whose value is the number of its bucket."""
     options = dict(METHODS[method])
     if options.get("mechanism") in ("local_hashing", "seeded_hashing", "randomized_response"):
@@ -32,70 +32,81 @@ def collection(method: str, buckets: int, epsilon: float) -> Collection:
     return Collection(name="peer", low=0, high=buckets, buckets=buckets, epsilon=epsilon, **options)
 
 
-def shares(asked: Collection, tally: IntArray) -> FloatArray:
+def estimate_shares(collection: Collection, tally: IntArray) -> FloatArray:
     """Unbiased frequencies where the mechanism has them, as the peers give them; else the estimated distribution."""
-    mechanism = asked.mechanism
+    mechanism = collection.mechanism
     if isinstance(mechanism, FrequencyOracle):
         return mechanism.frequencies(tally)
-    probabilities = asked.estimate(tally).probabilities
+    probabilities = collection.estimate(tally).probabilities
     assert probabilities is not None
     return probabilities
 
 
-def accuracy(
-    values: Mapping[str, IntArray], buckets: int, epsilons: tuple[float, ...], audited: float, reports: int, seed: int
+def measure_accuracy(
+    values: Mapping[str, IntArray],
+    buckets: int,
+    epsilons: tuple[float, ...],
+    audit_epsilon: float,
+    reports: int,
+    seed: int,
 ) -> dict[str, Estimates]:
     rng = np.random.default_rng(seed)
     answers = {}
     for name in METHODS:
         runs: dict[tuple[str, float], FloatArray] = {}
         for epsilon in epsilons:
-            asked = collection(name, buckets, epsilon)
+            collection = build_collection(name, buckets, epsilon)
             for dataset, rows in values.items():
-                tallies = [asked.tally(asked.simulate(row + 0.5, rng)) for row in rows]
-                runs[dataset, epsilon] = np.array([shares(asked, tally) for tally in tallies])
-        answers[name] = Estimates(runs, audit(collection(name, buckets, audited), reports, rng))
+                tallies = [collection.tally(collection.simulate(row + 0.5, rng)) for row in rows]
+                runs[dataset, epsilon] = np.array([estimate_shares(collection, tally) for tally in tallies])
+        answers[name] = Estimates(runs, audit(build_collection(name, buckets, audit_epsilon), reports, rng))
     return answers
 
 
-def audit(asked: Collection, reports: int, rng: np.random.Generator) -> Audit | None:
-    """The same test as of the peers; a cell speaks for the value that sends it more often."""
-    mechanism = asked.mechanism
+def audit(collection: Collection, reports: int, rng: np.random.Generator) -> Audit | None:
+    """The same test as for the peers; a cell supports the value that sends it more often."""
+    mechanism = collection.mechanism
     if mechanism.tally_length != mechanism.cells:
         return None
-    first, last = (mechanism.forward(np.eye(asked.buckets)[bucket]) for bucket in (0, asked.buckets - 1))
-    speaks = first > last * (1 + 1e-9)
-    sent = [asked.simulate(np.full(reports, bucket + 0.5), rng) for bucket in (0, asked.buckets - 1)]
-    own, other = (int(np.count_nonzero(speaks[cells])) for cells in sent)
+    first, last = (mechanism.forward(np.eye(collection.buckets)[bucket]) for bucket in (0, collection.buckets - 1))
+    supports = first > last * (1 + 1e-9)
+    cells_by_value = [
+        collection.simulate(np.full(reports, bucket + 0.5), rng) for bucket in (0, collection.buckets - 1)
+    ]
+    own, other = (int(np.count_nonzero(supports[cells])) for cells in cells_by_value)
     return Audit(reports, own, other)
 
 
-def speed(values: IntArray, buckets: int, epsilon: float, seconds: float, seed: int) -> dict[str, Speed]:
+def measure_speed(values: IntArray, buckets: int, epsilon: float, seconds: float, seed: int) -> dict[str, Speed]:
     """Devices report one by one, from the system's generator; a server tallies an array of cells and estimates."""
     answers = {}
     for name in METHODS:
-        asked = collection(name, buckets, epsilon)
-        asked.report(0.5)  # what is computed once has been computed now
+        collection = build_collection(name, buckets, epsilon)
+        collection.report(0.5)  # so that cached values are computed now
         start = time.process_time()
         for value in values.tolist():
-            asked.report(value + 0.5)
+            collection.report(value + 0.5)
         device = values.size / (time.process_time() - start)
-        cells = asked.simulate(values + 0.5, seed)
-        server, reports = fastest(lambda many, asked=asked: asked.estimate(asked.tally(many)), cells, seconds)  # type: ignore[misc]
+        cells = collection.simulate(values + 0.5, seed)
+        server, reports = time_server(
+            lambda many, collection=collection: collection.estimate(collection.tally(many)),  # type: ignore[misc]
+            cells,
+            seconds,
+        )
         answers[name] = Speed(device, server, reports)
     return answers
 
 
-def fastest(server: Callable[[Cells], object], cells: Cells, seconds: float) -> tuple[float, int]:
-    """Reports a second, for the largest number of them that a server does in about `seconds`, and that number."""
-    many = cells
+def time_server(server: Callable[[Cells], object], cells: Cells, seconds: float) -> tuple[float, int]:
+    """Reports a second, for the largest number of reports that a server handles in about `seconds`, and that number."""
+    sample = cells
     while True:
         start = time.process_time()
-        server(many)
-        took = time.process_time() - start
-        if took >= seconds / 2 or many.size >= LARGEST:
-            return many.size / took, many.size
-        many = np.resize(cells, min(LARGEST, int(many.size * min(20.0, max(1.5, 0.9 * seconds / took)))))
+        server(sample)
+        elapsed = time.process_time() - start
+        if elapsed >= seconds / 2 or sample.size >= LARGEST:
+            return sample.size / elapsed, sample.size
+        sample = np.resize(cells, min(LARGEST, int(sample.size * min(20.0, max(1.5, 0.9 * seconds / elapsed)))))
 
 
 LARGEST = 50_000_000

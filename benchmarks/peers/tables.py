@@ -18,7 +18,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Library:
-    """What is known of a library after the run; `failure` tells why there are no figures."""
+    """The results of a library after the run; `failure` is the reason if there are no figures."""
 
     name: str
     estimates: Mapping[str, Estimates]
@@ -73,25 +73,25 @@ def overview(libraries: Sequence[Library], truths: Mapping[str, FloatArray], eps
         for method, estimates in library.estimates.items():
             row = [library.name, method]
             for dataset, true in truths.items():
-                found = errors(true, estimates.runs[dataset, epsilon], projected=True)
-                row += [figure(found[name], SCALES[name]) for name in SCALES]
+                summaries = errors(true, estimates.runs[dataset, epsilon], projected=True)
+                row += [figure(summaries[name], SCALES[name]) for name in SCALES]
             speed = library.speeds.get(method)
             rows.append([*row, rate(speed.server), rate(speed.device)] if speed else [*row, NOTHING, NOTHING])
     return table(header, rows)
 
 
 def details(libraries: Sequence[Library], dataset: str, true: FloatArray, epsilons: Sequence[float]) -> str:
-    """Every figure of one data set: estimates as they are, and projected where they are no distributions."""
+    """Every figure of one data set: estimates as they are, and projected where they are not distributions."""
     header = ["library", "method", "read"] + [f"{name}, ε = {epsilon:g}" for name in SCALES for epsilon in epsilons]
     rows = []
     for library in libraries:
         rows += unavailable(library, len(header))
         for method, estimates in library.estimates.items():
             runs = [estimates.runs[dataset, epsilon] for epsilon in epsilons]
-            plain = all(is_distribution(one) for one in runs)
+            plain = all(is_distribution(estimate) for estimate in runs)
             for projected in (False,) if plain else (False, True):
-                found = [errors(true, one, projected) for one in runs]
-                cells = [figure(one[name], SCALES[name]) for name in SCALES for one in found]
+                summaries = [errors(true, estimate, projected) for estimate in runs]
+                cells = [figure(estimate[name], SCALES[name]) for name in SCALES for estimate in summaries]
                 rows.append([library.name, method, "projected" if projected else "as it is", *cells])
     return table(header, rows)
 
@@ -104,15 +104,15 @@ def audits(libraries: Sequence[Library], epsilon: float) -> str:
         rows += unavailable(library, len(header))
         for method, estimates in library.estimates.items():
             if estimates.audit is not None:
-                shown = estimates.audit.epsilon_at_least()
-                verdict = "promise broken" if shown > epsilon else "nothing against it"
+                epsilon_shown = estimates.audit.epsilon_at_least()
+                verdict = "promise broken" if epsilon_shown > epsilon else "nothing against it"
                 rows.append(
                     [
                         library.name,
                         method,
                         str(estimates.audit.reports),
                         f"{epsilon:g}",
-                        f"≥ {max(shown, 0):.2f}",
+                        f"≥ {max(epsilon_shown, 0):.2f}",
                         verdict,
                     ]
                 )

@@ -15,9 +15,9 @@ from typing import NoReturn
 
 from benchmarks.sizing import costs, tables
 from benchmarks.sizing.load import Load
-from benchmarks.sizing.model import limits, row
+from benchmarks.sizing.model import build_row, limits
 from benchmarks.sizing.sizes import message_bytes, sizes
-from benchmarks.sizing.spread import SHOWN, spread
+from benchmarks.sizing.spread import PARTITIONS_PER_SLOT, spread
 from hushgram import Collection, CollectionError, Windows
 from hushgram.pipelines.cli.console import UsageError, collections_in, complain, say
 from hushgram.schemas.messages import LARGEST_MESSAGE
@@ -34,7 +34,7 @@ ESTIMATED_BUCKETS, ESTIMATED_REPORTS = (1024, 4096), 1_000_000
 SPREAD_SLOTS = (2, 4, 16)
 
 
-class Parser(argparse.ArgumentParser):
+class SizingParser(argparse.ArgumentParser):
     """A mistake is one line, as everywhere."""
 
     def error(self, message: str) -> NoReturn:
@@ -43,15 +43,15 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, its options checked."""
+    """The checked options of the command."""
 
     loads: tuple[Load, ...]
     worker_memory: float
     check: bool
 
 
-def arguments() -> Parser:
-    parser = Parser(prog="python -m benchmarks.sizing", description=__doc__, epilog=f"example: {EXAMPLE}")
+def build_parser() -> SizingParser:
+    parser = SizingParser(prog="python -m benchmarks.sizing", description=__doc__, epilog=f"example: {EXAMPLE}")
     parser.add_argument("--devices", action="append", metavar="N", help="that report in a day; may be repeated")
     parser.add_argument("--reports-per-device", default="1", metavar="N", help="a day (default: 1)")
     parser.add_argument("--batch", action="append", metavar="N", help="reports in a message; may be repeated")
@@ -75,14 +75,14 @@ def arguments() -> Parser:
 
 def question_of(argv: Sequence[str] | None) -> Question:
     """The checked question, or a `UsageError` that a person can act on."""
-    options = arguments().parse_args(argv)
+    options = build_parser().parse_args(argv)
     try:
         collection = _collection(options)
     except CollectionError as error:
         raise UsageError(str(error)) from None
     numbers = [_whole("--devices", text, 1, 10**12) for text in options.devices or map(str, DEVICES)]
     batches = [_whole("--batch", text, 1, LARGEST_MESSAGE) for text in options.batch or map(str, BATCHES)]
-    same = Load(
+    base = Load(
         collection,
         devices=1,
         reports_per_device=_number("--reports-per-device", options.reports_per_device, 1e-6, 1e6),
@@ -92,7 +92,7 @@ def question_of(argv: Sequence[str] | None) -> Question:
         partitions=_whole("--partitions", options.partitions, 1, 1024),
         slots=_whole("--slots", options.slots, 1, 256),
     )
-    loads = tuple(replace(same, devices=number, batch=batch) for number in numbers for batch in batches)
+    loads = tuple(replace(base, devices=number, batch=batch) for number in numbers for batch in batches)
     for load in loads:
         if message_bytes(load) > LARGEST_MESSAGE:
             raise UsageError(f"--batch: got {load.batch}, allowed: a message of at most {LARGEST_MESSAGE} bytes")
@@ -102,11 +102,11 @@ def question_of(argv: Sequence[str] | None) -> Question:
 def _collection(options: argparse.Namespace) -> Collection:
     collection = DEFAULT
     if options.collections:
-        known = collections_in(options.collections)
-        name = options.collection or (next(iter(known)) if len(known) == 1 else None)
-        if name not in known:
-            raise UsageError(f"--collection: got {name!r}, allowed: {', '.join(known)}")
-        collection = known[name]
+        defined = collections_in(options.collections)
+        name = options.collection or (next(iter(defined)) if len(defined) == 1 else None)
+        if name not in defined:
+            raise UsageError(f"--collection: got {name!r}, allowed: {', '.join(defined)}")
+        collection = defined[name]
     elif options.collection:
         raise UsageError("--collection: only with --collections")
     if options.groups is not None:
@@ -148,16 +148,18 @@ def _whole(name: str, text: str, least: int, most: int) -> int:
 def answer(question: Question) -> None:
     """Measures, and prints all tables."""
     loads = question.loads
-    made = [sizes(load) for load in loads]
-    cost = costs.measure(loads, _tell)
-    rows = [row(*each) for each in zip(loads, made, cost, strict=True)]
-    say(tables.written(tables.rows_table(loads, rows)))
-    say(tables.written(tables.bytes_table(loads, made)))
-    say(tables.written(tables.costs_table(loads, cost)))
+    sizes_of_loads = [sizes(load) for load in loads]
+    costs_of_loads = costs.measure(loads, _report_progress)
+    rows = [build_row(*cost_of_load) for cost_of_load in zip(loads, sizes_of_loads, costs_of_loads, strict=True)]
+    say(tables.format_table(tables.rows_table(loads, rows)))
+    say(tables.format_table(tables.bytes_table(loads, sizes_of_loads)))
+    say(tables.format_table(tables.costs_table(loads, costs_of_loads)))
     most = max(load.devices for load in loads)
-    for load, size, each in zip(loads, made, cost, strict=True):
+    for load, size, cost_of_load in zip(loads, sizes_of_loads, costs_of_loads, strict=True):
         if load.devices == most:
-            say(tables.written(tables.limits_table(load, limits(load, size, each, question.worker_memory))))
+            say(
+                tables.format_table(tables.limits_table(load, limits(load, size, cost_of_load, question.worker_memory)))
+            )
     collection = loads[0].collection
     seconds = []
     for buckets in ESTIMATED_BUCKETS:
@@ -167,23 +169,25 @@ def answer(question: Question) -> None:
             continue
     interval = loads[0].pause or loads[0].windows.size / 1000
     if seconds:
-        say(tables.written(tables.estimates_table(interval, ESTIMATED_REPORTS, seconds)))
+        say(tables.format_table(tables.estimates_table(interval, ESTIMATED_REPORTS, seconds)))
     over = dict.fromkeys([*SPREAD_SLOTS, loads[0].slots])
     say(
-        tables.written(
-            tables.spread_table([[spread(times * slots, slots) for times in SHOWN] for slots in sorted(over)])
+        tables.format_table(
+            tables.spread_table(
+                [[spread(times * slots, slots) for times in PARTITIONS_PER_SLOT] for slots in sorted(over)]
+            )
         )
     )
     if question.check:
         from benchmarks.sizing import check
 
-        say(tables.written(check.table(check.lines_of(loads[0], cost[0], _tell))))
+        say(tables.format_table(check.table(check.lines_of(loads[0], costs_of_loads[0], _report_progress))))
 
 
-def _tell(what: str) -> None:
-    """Where it is, for a person who waits; not among the tables."""
+def _report_progress(step: str) -> None:
+    """Prints the current step for a person who waits, and not among the tables."""
     if sys.stderr.isatty():
-        print(f"{what} …", file=sys.stderr, flush=True)
+        print(f"{step} …", file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -24,7 +24,7 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows, Timestamp
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from benchmarks.sizing.costs import Bag, Costs, State, Timer
+from benchmarks.sizing.costs import Costs, FakeBag, FakeState, FakeTimer
 from benchmarks.sizing.load import BUNDLE, DAY, Load
 from benchmarks.sizing.sizes import SEED, START, coder_of, messages_of, sizes, tally_bytes
 from benchmarks.sizing.tables import Table, amount
@@ -71,22 +71,22 @@ class Line:
 
 
 def table(lines: Sequence[Line]) -> Table:
-    shown = [[line.what, amount(line.predicted), amount(line.seen), _ratio(line)] for line in lines]
-    return "The arithmetic against simulated runs", ["", "predicted", "seen", "seen / predicted"], shown
+    rows = [[line.what, amount(line.predicted), amount(line.seen), _ratio(line)] for line in lines]
+    return "The arithmetic against simulated runs", ["", "predicted", "seen", "seen / predicted"], rows
 
 
 def _ratio(line: Line) -> str:
     return "exact" if line.exact and line.seen == line.predicted else f"{line.ratio:.3f}"
 
 
-def lines_of(load: Load, costs: Costs, tell: Callable[[str], None] = lambda _: None) -> list[Line]:
+def lines_of(load: Load, costs: Costs, report: Callable[[str], None] = lambda _: None) -> list[Line]:
     """All runs for a load."""
     small = replace(load, collection=replace(load.collection, groups=load.collection.groups[:FEW_GROUPS]))
-    tell("calls of sources")
+    report("calls of sources")
     lines = calls(small)
-    tell("panes on a played clock")
+    report("panes on a played clock")
     lines += panes(small)
-    tell("report files")
+    report("report files")
     return lines + files(small, costs)
 
 
@@ -94,16 +94,16 @@ def lines_of(load: Load, costs: Costs, tell: Callable[[str], None] = lambda _: N
 
 
 @dataclass
-class Counted:
+class StageOutput:
     """Elements that leave a stage, and their bytes."""
 
     coder: coders.WindowedValueCoder
     elements: int = 0
     bytes: int = 0
 
-    def add(self, element: Any, when: Any, windows: Any) -> None:
+    def add(self, element: Any, timestamp: Any, windows: Any) -> None:
         self.elements += 1
-        self.bytes += len(self.coder.encode(WindowedValue(element, when, windows)))
+        self.bytes += len(self.coder.encode(WindowedValue(element, timestamp, windows)))
 
 
 def calls(load: Load) -> list[Line]:
@@ -111,22 +111,22 @@ def calls(load: Load) -> list[Line]:
     seconds = min(SECONDS, CALLS_AT_MOST / load.calls, MESSAGES_AT_MOST / load.messages)
     number = max(1, round(seconds * load.calls))
     span = number / load.calls
-    due = max(1, round(load.messages * span))
+    message_count = max(1, round(load.messages * span))
     rng, windows = np.random.default_rng(SEED + 1), window_fn(load.windows)
-    partials = Counted(coder_of(tuple[Series, Tallies], windows.get_window_coder()))
-    shards = Counted(coder_of(tuple[int, bytes], GlobalWindows().get_window_coder()))
-    reading, once = ParseAndTally(Parser(CollectionIndex.of([load.collection]))), Once(load)
+    partials = StageOutput(coder_of(tuple[Series, Tallies], windows.get_window_coder()))
+    shards = StageOutput(coder_of(tuple[int, bytes], GlobalWindows().get_window_coder()))
+    reading, deduplication = ParseAndTally(Parser(CollectionIndex.of([load.collection]))), DeduplicationStage(load)
     message_bytes = 0
     total = Tallies()
 
     def emit(outputs: Sequence[Any]) -> None:
         for output in outputs:
-            (key, tallied), when = output.value.value, output.value.timestamp
-            partials.add((key, tallied), when, tuple(windows.assign(WindowFn.AssignContext(when))))
+            (key, tallies), timestamp = output.value.value, output.value.timestamp
+            partials.add((key, tallies), timestamp, tuple(windows.assign(WindowFn.AssignContext(timestamp))))
             if key.group is None:
-                total.add(tallied)
+                total.add(tallies)
 
-    for call, count in enumerate(rng.multinomial(due, np.full(number, 1 / number)).tolist()):
+    for call, count in enumerate(rng.multinomial(message_count, np.full(number, 1 / number)).tolist()):
         messages = _messages(load, count, rng)
         message_bytes += sum(map(len, messages))
         outputs = _bundle(
@@ -135,48 +135,50 @@ def calls(load: Load) -> list[Line]:
         for output in outputs:
             if output.tag == IDENTIFIED:
                 shards.add(output.value.value, output.value.timestamp, (GlobalWindow(),))
-                once.take(call / load.calls, output.value.value)
+                deduplication.take(call / load.calls, output.value.value)
         emit([output for output in outputs if output.tag != IDENTIFIED])
-        emit(once.until((call + 1) / load.calls))
-    emit(once.until(float("inf")))
-    made = sizes(load)
+        emit(deduplication.until((call + 1) / load.calls))
+    emit(deduplication.until(float("inf")))
+    load_sizes = sizes(load)
     lines = [
-        Line(f"reports of {span:.3g} s, tallied", due * load.batch, total.reports, exact=True),
-        Line("bytes of their messages", due * made.message, message_bytes),
+        Line(f"reports of {span:.3g} s, tallied", message_count * load.batch, total.reports, exact=True),
+        Line("bytes of their messages", message_count * load_sizes.message, message_bytes),
         Line("partial tallies shuffled", load.all_partials * span, partials.elements),
-        Line("their bytes", load.all_partials * span * made.partial, partials.bytes),
+        Line("their bytes", load.all_partials * span * load_sizes.partial, partials.bytes),
         Line("bytes of the tally of all", tally_bytes(load.collection, total.reports), len(encode(total))),
     ]
     if load.ids:
         lines += [
             Line("blocks of ids shuffled", load.pieces * span, shards.elements),
-            Line("their bytes", load.pieces * span * made.piece, shards.bytes),
-            Line("ids kept", due, once.kept, exact=True),
-            Line("bytes of ids kept", due * made.id_kept, once.kept_bytes),
+            Line("their bytes", load.pieces * span * load_sizes.piece, shards.bytes),
+            Line("ids kept", message_count, deduplication.kept, exact=True),
+            Line("bytes of ids kept", message_count * load_sizes.id_kept, deduplication.kept_bytes),
         ]
     return lines
 
 
-class Once:
+class DeduplicationStage:
     """The stage that counts ids once: each slot has its shards, and a bundle of some time."""
 
     def __init__(self, load: Load) -> None:
         self.load, self.slots = load, load.slots
         self.stage = DeduplicateStream(CollectionIndex.of([load.collection]))
-        self.states: dict[int, tuple[State, Bag]] = {}
+        self.states: dict[int, tuple[FakeState, FakeBag]] = {}
         self.waiting: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
 
-    def take(self, when: float, piece: tuple[int, bytes]) -> None:
-        self.waiting.setdefault((int(when / BUNDLE), piece[0] % self.slots), []).append(piece)
+    def take(self, seconds: float, piece: tuple[int, bytes]) -> None:
+        self.waiting.setdefault((int(seconds / BUNDLE), piece[0] % self.slots), []).append(piece)
 
-    def until(self, when: float) -> list[Any]:
-        """What leaves the bundles that are over by then."""
-        over = [bundle for bundle in self.waiting if (bundle[0] + 1) * BUNDLE <= when]
-        return [output for bundle in over for output in self._run(self.waiting.pop(bundle))]
+    def until(self, seconds: float) -> list[Any]:
+        """The output of the bundles that are over by then."""
+        finished = [bundle for bundle in self.waiting if (bundle[0] + 1) * BUNDLE <= seconds]
+        return [output for bundle in finished for output in self._run(self.waiting.pop(bundle))]
 
     def _run(self, pieces: Sequence[tuple[int, bytes]]) -> list[Any]:
-        arguments = [(piece, *self.states.setdefault(piece[0], (State(b""), Bag())), Timer()) for piece in pieces]
-        return _bundle(self.stage, arguments, apart=True)
+        arguments = [
+            (piece, *self.states.setdefault(piece[0], (FakeState(b""), FakeBag())), FakeTimer()) for piece in pieces
+        ]
+        return _bundle(self.stage, arguments, unpack=True)
 
     @property
     def kept_bytes(self) -> int:
@@ -187,15 +189,17 @@ class Once:
         return sum(len(SeenIds(grain_ms(0), bag.chunks)) for _, bag in self.states.values())
 
 
-def _bundle(stage: Any, elements: Sequence[Any], apart: bool = False) -> list[Any]:
-    """What a stage makes of a bundle, as windowed values."""
+def _bundle(stage: Any, elements: Sequence[Any], unpack: bool = False) -> list[Any]:
+    """The output of a stage for a bundle, as windowed values."""
     stage.start_bundle()
-    outputs = [output for each in elements for output in (stage.process(*each) if apart else stage.process(each))]
+    outputs = [
+        output for element in elements for output in (stage.process(*element) if unpack else stage.process(element))
+    ]
     return outputs + list(stage.finish_bundle())
 
 
 def _messages(load: Load, count: int, rng: np.random.Generator) -> list[bytes]:
-    """Of each the event was just now, or, if it is late, some time ago."""
+    """Messages whose events were just now, or, where they are late, some time ago."""
     late = int(rng.binomial(count, load.late))
     ages = rng.integers(0, max(1, load.windows.max_age - 1000), late)
     on_time = messages_of(load, count - late, rng) if count > late else []
@@ -207,7 +211,7 @@ def _messages(load: Load, count: int, rng: np.random.Generator) -> list[bytes]:
 
 def panes(load: Load) -> list[Line]:
     """The whole stream on a clock that is played: windows of a minute, and a call every two or three seconds."""
-    played = replace(
+    load_of_clock = replace(
         load,
         collection=replace(load.collection, windows=PANES, minimum_reports=0),
         devices=round(PANES_UPLOADS * load.batch * DAY),
@@ -220,24 +224,24 @@ def panes(load: Load) -> list[Line]:
     )
     with tempfile.TemporaryDirectory() as folder:
         with beam.Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(["--streaming"])) as pipeline:
-            results = pipeline | _script(played) | AggregateReports([played.collection])
+            results = pipeline | _script(load_of_clock) | AggregateReports([load_of_clock.collection])
             results.snapshots | WriteSnapshots(folder)
             results.histograms | WriteHistograms(folder)
         names = [path.stem for path in Path(folder, "snapshots").glob("*/*.avro")]
-        written = sum(1 for _ in Path(folder).glob("*/*/*.avro"))
-    keys = [(False, 1), (True, played.groups)] if played.groups else [(False, 1)]
+        file_count = sum(1 for _ in Path(folder).glob("*/*/*.avro"))
+    keys = [(False, 1), (True, load_of_clock.groups)] if load_of_clock.groups else [(False, 1)]
     predicted = {
-        "early": sum(number * played.early_panes(of_group) for of_group, number in keys),
-        "on_time": float(played.keys),
-        "late": sum(number * played.late_panes(of_group) for of_group, number in keys),
+        "early": sum(number * load_of_clock.early_panes(of_group) for of_group, number in keys),
+        "on_time": float(load_of_clock.keys),
+        "late": sum(number * load_of_clock.late_panes(of_group) for of_group, number in keys),
     }
-    seen = {timing: sum(name.endswith(f"-{timing}") for name in names) for timing in predicted}
+    counts = {timing: sum(name.endswith(f"-{timing}") for name in names) for timing in predicted}
     return [
         *(
-            Line(f"{timing.replace('_', '-')} panes of {PANES_WINDOWS} windows", PANES_WINDOWS * number, seen[timing])
+            Line(f"{timing.replace('_', '-')} panes of {PANES_WINDOWS} windows", PANES_WINDOWS * number, counts[timing])
             for timing, number in predicted.items()
         ),
-        Line("files of these panes", 2 * PANES_WINDOWS * sum(predicted.values()), written),
+        Line("files of these panes", 2 * PANES_WINDOWS * sum(predicted.values()), file_count),
     ]
 
 
@@ -255,18 +259,18 @@ def _script(load: Load) -> TestStream:
     waits = rng.integers(delay, load.windows.max_age, events.size)
     arrivals = np.where(late, ends + waits, events)
     last = max(end, int(arrivals.max())) // 1000 + 1
-    stream = TestStream().advance_processing_time(START // 1000).advance_watermark_to(_at(START - delay))
-    read = 0
-    for second in range(1, last + 2 * load.pause):  # beyond the last: until every pane has had its time
+    stream = TestStream().advance_processing_time(START // 1000).advance_watermark_to(_timestamp(START - delay))
+    read_until = 0
+    for second in range(1, last + 2 * load.pause):  # beyond the last, until every pane has fired
         now = START + 1000 * second
         if rng.random() < load.calls or second == last:
-            due = np.flatnonzero((arrivals >= read) & (arrivals < 1000 * second))
-            messages = [message for event in events[due].tolist() for message in _message(load, START + event, rng)]
+            arrived = np.flatnonzero((arrivals >= read_until) & (arrivals < 1000 * second))
+            messages = [message for event in events[arrived].tolist() for message in _message(load, START + event, rng)]
             if messages:
-                poll = MessageBatch("t[0]", None, np.full(due.size, now), tuple(messages))
-                stream = stream.add_elements([TimestampedValue(poll, _at(now))])
-            read = 1000 * second
-            stream = stream.advance_watermark_to(_at(now - delay))
+                poll = MessageBatch("t[0]", None, np.full(arrived.size, now), tuple(messages))
+                stream = stream.add_elements([TimestampedValue(poll, _timestamp(now))])
+            read_until = 1000 * second
+            stream = stream.advance_watermark_to(_timestamp(now - delay))
         stream = stream.advance_processing_time(1)
     return stream.advance_watermark_to_infinity()
 
@@ -275,7 +279,7 @@ def _message(load: Load, event: int, rng: np.random.Generator) -> list[bytes]:
     return messages_of(load, 1, rng, event, within=1)
 
 
-def _at(milliseconds: int) -> Timestamp:
+def _timestamp(milliseconds: int) -> Timestamp:
     return Timestamp(micros=1000 * milliseconds)
 
 
@@ -296,21 +300,21 @@ def files(load: Load, costs: Costs) -> list[Line]:
         write_reports(inputs, collection, devices, False, rng if load.ids else None)
         pattern, as_of = str(inputs / "*.avro"), int(times.max()) + 1
         job = aggregate.BatchJob(CollectionIndex.of([collection]), (pattern,), str(output), run="sizing", as_of=as_of)
-        started = time.process_time()
+        start = time.process_time()
         with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
             aggregate.build(pipeline, job, aggregate.plan_run(job))
-        seconds = time.process_time() - started
+        seconds = time.process_time() - start
         counters: Counter[str] = Counter()
         for counter in pipeline.result.metrics().query()["counters"]:
             counters[counter.key.metric.name] += counter.committed
-        written = sum(1 for kind in ("snapshots", "histograms") for _ in (output / kind).glob("*/*.avro"))
+        file_count = sum(1 for kind in ("snapshots", "histograms") for _ in (output / kind).glob("*/*.avro"))
     number = -(-int(1000 * span) // windows.every) - (-windows.size // windows.every) - 1
     predicted = reports * costs.message + number * load.keys * costs.estimate_together
     lines = [
         Line("reports read from files", reports, counters["read"], exact=True),
         Line("reports accepted", reports, counters["accepted"], exact=True),
         Line("windows estimated, of all keys", number * load.keys, counters["estimated"], exact=True),
-        Line("files of results", 2 * number, written, exact=True),
+        Line("files of results", 2 * number, file_count, exact=True),
     ]
-    # What a packed message costs does not tell what single reports do.
+    # The cost of a packed message does not determine that of single reports.
     return [*lines, Line("seconds of one core, with Beam's own", predicted, seconds)] if load.batch == 1 else lines

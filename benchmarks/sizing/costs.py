@@ -1,4 +1,4 @@
-"""What each step of a stream costs on this machine: seconds of one core, from the product's own code.
+"""The cost of each step of a stream on this machine: seconds of one core, from the product's own code.
 
 Processor time, not the clock's, and the least of several readings: others may be at work on the machine.
 """
@@ -36,11 +36,11 @@ IDS_BEFORE = 1 << 16
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one core for one of each, and the bytes that nobody can tell beforehand."""
+    """Seconds of one core for one of each, and the bytes that only a run can tell."""
 
     call: float
     held: float
-    """The same by the clock: so long a slot does nothing else."""
+    """The same by the clock: during this time a slot does nothing else."""
     message: float
     piece: float
     """A block of uploads, in its shard of ids: looked up, kept, and tallied."""
@@ -58,22 +58,22 @@ class Costs:
 def measure(loads: Sequence[Load], say: Callable[[str], None] = lambda _: None) -> list[Costs]:
     """The costs of each load. What loads share is measured once."""
     kinds = list(dict.fromkeys((load.collection, load.batch, load.ids) for load in loads))
-    example = {kind: next(one for one in loads if (one.collection, one.batch, one.ids) == kind) for kind in kinds}
+    example = {kind: next(load for load in loads if (load.collection, load.batch, load.ids) == kind) for kind in kinds}
     say("reading from a broker")
-    read = source.measure(list(example.values()))
-    by_kind = dict(zip(kinds, read.messages, strict=True))
-    answered: dict[int, Answers] = {}
-    measured = []
+    source_costs = source.measure(list(example.values()))
+    by_kind = dict(zip(kinds, source_costs.messages, strict=True))
+    answers_by_reports: dict[int, Answers] = {}
+    costs = []
     for load in loads:
         reports = round(load.window_reports(of_group=False))
-        if reports not in answered:
+        if reports not in answers_by_reports:
             say(f"estimating windows of {reports:,} reports")
-            answered[reports] = answers(load)
-        answer = answered[reports]
-        measured.append(
+            answers_by_reports[reports] = answers(load)
+        answer = answers_by_reports[reports]
+        costs.append(
             Costs(
-                call=read.call,
-                held=read.held,
+                call=source_costs.call,
+                held=source_costs.held,
                 message=by_kind[load.collection, load.batch, load.ids],
                 piece=piece(load) if load.ids else 0.0,
                 merge=merge(load),
@@ -83,17 +83,17 @@ def measure(loads: Sequence[Load], say: Callable[[str], None] = lambda _: None) 
                 pane_files=answer.files,
             )
         )
-    return measured
+    return costs
 
 
-def best(work: Callable[[], object], repeats: int = 5, times: int = 1) -> float:
+def time_best(work: Callable[[], object], repeats: int = 5, times: int = 1) -> float:
     """The least processor time per unit of work, of several readings."""
     readings = []
     for _ in range(repeats):
-        started = time.process_time()
+        start = time.process_time()
         for _ in range(times):
             work()
-        readings.append((time.process_time() - started) / times)
+        readings.append((time.process_time() - start) / times)
     return min(readings)
 
 
@@ -123,20 +123,20 @@ def answers(load: Load) -> Answers:
         key = Key(collection.name, group, START, START + load.windows.size)
         return key, Pane(), tally_of(collection, reports, rng)
 
-    whole = window(None)
-    some = [whole, *(window(group) for group in collection.groups[: TOGETHER - 1])]
-    solved: list[Snapshot] = []
-    alone = best(lambda: solved.extend(snapshots(collection, [whole])), 2)
-    together = best(lambda: snapshots(collection, some), 1) / len(some)
-    return Answers(alone, min(alone, together), solved[0], histogram(*whole))
+    all_groups = window(None)
+    windows = [all_groups, *(window(group) for group in collection.groups[: TOGETHER - 1])]
+    results: list[Snapshot] = []
+    alone = time_best(lambda: results.extend(snapshots(collection, [all_groups])), 2)
+    together = time_best(lambda: snapshots(collection, windows), 1) / len(windows)
+    return Answers(alone, min(alone, together), results[0], histogram(*all_groups))
 
 
 def estimate_seconds(collection: Collection, buckets: int, reports: int) -> float:
-    """Of one window alone, with the given number of buckets."""
+    """The time to estimate one window alone, with this number of buckets."""
     finer = replace(collection, buckets=buckets)
     key = Key(collection.name, None, START, START + collection.windows.size)
     window = key, Pane(), tally_of(finer, reports, np.random.default_rng(SEED))
-    return best(lambda: snapshots(finer, [window]), 2)
+    return time_best(lambda: snapshots(finer, [window]), 2)
 
 
 def merge(load: Load) -> float:
@@ -144,29 +144,29 @@ def merge(load: Load) -> float:
     reports = max(load.batch, round(load.batch * load.uploads_in_partial(late=False, of_group=False)))
     tallies = tally_of(load.collection, reports, np.random.default_rng(SEED))
     encoded, total = encode(tallies), Tallies.merge([tallies])
-    return best(lambda: total.add(decode(encoded)), times=100)
+    return time_best(lambda: total.add(decode(encoded)), times=100)
 
 
-def pane(load: Load, snapshot: Snapshot, kept: Histogram) -> float:
-    """What is new in a pane added to the whole, and the answer written."""
-    encoded = encode(Tallies(dict(kept.tallies), kept.events))
+def pane(load: Load, snapshot: Snapshot, stored: Histogram) -> float:
+    """The new counts of a pane added to the whole, and the answer written."""
+    encoded = encode(Tallies(dict(stored.tallies), stored.events))
     key = Key(load.collection.name, None, START, START + load.windows.size)
-    whole, total = AccumulatePanes(0), Encoded(encoded)
+    whole, total = AccumulatePanes(0), FakeTallyState(encoded)
 
     def add() -> None:
-        for _ in whole.process((key, (0, "early", decode(encoded))), total, Timer()):
+        for _ in whole.process((key, (0, "early", decode(encoded))), total, FakeTimer()):
             pass
 
     with tempfile.TemporaryDirectory() as folder:
         write_snapshot = WritePane(f"{folder}/snapshots", SNAPSHOT, "avro")
         write_histogram = WritePane(f"{folder}/histograms", HISTOGRAM, "avro")
 
-        def put() -> None:
+        def write() -> None:
             write_snapshot(snapshot)
-            write_histogram(kept)
+            write_histogram(stored)
 
-        put()
-        return best(add, times=20) + best(put, times=5)
+        write()
+        return time_best(add, times=20) + time_best(write, times=5)
 
 
 def piece(load: Load) -> float:
@@ -177,21 +177,21 @@ def piece(load: Load) -> float:
     times = min(100, max(3, CELLS // (count * load.batch)))
     blocks = [block for _ in range(times) for _, block in pieces(uploads_of(load, count, rng), START, 1)]
     for _ in range(3):
-        counting, state = DeduplicateStream(plan), (State(b""), Bag(), Timer())
+        counting, state = DeduplicateStream(plan), (FakeState(b""), FakeBag(), FakeTimer())
         counting.start_bundle()
         list(counting.process((0, before), *state))
-        started = time.process_time()
+        start = time.process_time()
         for block in blocks:
             for _ in counting.process((0, block), *state):
                 pass
-        readings.append((time.process_time() - started) / len(blocks))
+        readings.append((time.process_time() - start) / len(blocks))
     return min(readings)
 
 
-# What stands for an engine's state, while only our own code is measured ----------------------------------------------
+# Stand-ins for an engine's state, while only our own code is measured ----------------------------------------------
 
 
-class State:
+class FakeState:
     def __init__(self, value: bytes) -> None:
         self.value = value
 
@@ -202,7 +202,7 @@ class State:
         self.value = value
 
 
-class Encoded:
+class FakeTallyState:
     """Tallies that are bytes in the state, and stay as they are."""
 
     def __init__(self, encoded: bytes) -> None:
@@ -215,7 +215,7 @@ class Encoded:
         encode(value)
 
 
-class Bag:
+class FakeBag:
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
 
@@ -226,6 +226,6 @@ class Bag:
         return self.chunks
 
 
-class Timer:
+class FakeTimer:
     def set(self, when: Any) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What comes in a day, and how it flows: numbers of messages, partial tallies, windows and panes. Nothing is measured.
+"""A day's uploads, and how they flow: numbers of messages, partial tallies, windows and panes. Nothing is measured.
 
 Uploads come independently of each other, so that their number in any time is Poisson; groups are equally large, and
 calls of sources evenly spaced.
@@ -100,7 +100,7 @@ class Load:
     def pieces(self) -> float:
         """Blocks of uploads with an id, a second: of what is sent at once, one for each shard that has some of it."""
         at_once = self.messages / self.sent_together
-        return at_once * SHARDS * _some(self.sent_together / SHARDS) if self.ids else 0.0
+        return at_once * SHARDS * _chance_of_any(self.sent_together / SHARDS) if self.ids else 0.0
 
     @property
     def ids_in_piece(self) -> float:
@@ -122,12 +122,14 @@ class Load:
         return share * self.messages / self.partials(late, of_group)
 
     def _bundles_with(self, expected: float) -> float:
-        """Bundles a second with at least one upload, given how many a source's call makes."""
+        """Bundles a second with at least one upload, where a source's call is expected to make this many."""
         if not self.ids:
-            return self.calls * _some(expected)
+            return self.calls * _chance_of_any(expected)
         # Ids are shared out over the slots, and there the pieces of the calls of some time are one bundle.
         own, (calls, more) = expected / self.slots, divmod(BUNDLE * self.calls, 1)
-        return self.slots / BUNDLE * ((1 - more) * _some(calls * own) + more * _some((calls + 1) * own))
+        return (
+            self.slots / BUNDLE * ((1 - more) * _chance_of_any(calls * own) + more * _chance_of_any((calls + 1) * own))
+        )
 
     @property
     def all_partials(self) -> float:
@@ -135,7 +137,7 @@ class Load:
 
     @property
     def windows_of_slice(self) -> float:
-        """So many windows each partial is added to."""
+        """The number of windows that each partial is added to."""
         return self.windows.size / self.windows.every
 
     # Windows and their panes -----------------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ class Load:
 
     def _gap(self, uploads: float) -> float:
         """Seconds until the next upload arrives, at this rate; uploads arrive with the calls of sources."""
-        rate = self.calls * _some(uploads / self.calls)
+        rate = self.calls * _chance_of_any(uploads / self.calls)
         return 1 / rate if rate else math.inf
 
     def panes(self, of_group: bool) -> float:
@@ -189,7 +191,7 @@ class Load:
 
         As many as the mean of the day makes: they grow slower than uploads, so that busy and quiet hours make no more.
         """
-        on_time = _some(self.uploads_a_second(of_group) * self.windows.size / 1000)
+        on_time = _chance_of_any(self.uploads_a_second(of_group) * self.windows.size / 1000)
         return self.early_panes(of_group) + on_time + self.late_panes(of_group)
 
     @property
@@ -202,8 +204,8 @@ class Load:
     @property
     def ids_alive(self) -> float:
         """At most: an id is kept for max_age, and up to a step of forgetting and the watermark's delay beyond it."""
-        kept = (self.windows.max_age + grain_ms(self.windows.max_age) + self.windows.max_delay) / 1000
-        return self.most_messages(kept) if self.ids else 0.0
+        seconds = (self.windows.max_age + grain_ms(self.windows.max_age) + self.windows.max_delay) / 1000
+        return self.most_messages(seconds) if self.ids else 0.0
 
 
 def panes_within(seconds: float, pause: float, gap: float) -> float:
@@ -226,6 +228,6 @@ def panes_within(seconds: float, pause: float, gap: float) -> float:
     return float(gammainc(k, (seconds - k * pause) / gap).sum())
 
 
-def _some(expected: float) -> float:
+def _chance_of_any(expected: float) -> float:
     """The chance that there is at least one, of a Poisson number."""
     return -math.expm1(-expected)

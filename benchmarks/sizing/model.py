@@ -12,8 +12,8 @@ from hushgram.transforms.uploads import SHARDS
 
 
 @dataclass(frozen=True)
-class Row:
-    """What a load costs. Seconds are those of the busiest hour, bytes are bytes, a core is one that is always busy."""
+class SizingRow:
+    """The costs of a load. Seconds are those of the busiest hour, bytes are bytes, a core is always busy."""
 
     reports_a_day: float
     messages_a_day: float
@@ -48,14 +48,14 @@ class Row:
         return self.source_cores + self.ids_cores + self.merge_cores + self.estimate_cores_alone
 
 
-def row(load: Load, sizes: Sizes, costs: Costs) -> Row:
+def build_row(load: Load, sizes: Sizes, costs: Costs) -> SizingRow:
     panes = load.panes_a_day / DAY
     late = load.windows_a_day * (
         load.late_panes(of_group=False) + (load.groups * load.late_panes(of_group=True) if load.groups else 0.0)
     )
     _, snapshot, histogram = costs.pane_files[0]
     merged = load.all_partials * load.windows_of_slice
-    return Row(
+    return SizingRow(
         reports_a_day=load.reports_a_day,
         messages_a_day=load.messages_a_day,
         messages_a_second=load.messages,
@@ -87,7 +87,7 @@ def row(load: Load, sizes: Sizes, costs: Costs) -> Row:
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that cannot be shared out: how much of it there can be, how much the load asks, and what helps then."""
+    """A resource that cannot be shared out: how much there is of it, how much the load needs, and the remedy."""
 
     what: str
     unit: str
@@ -106,7 +106,7 @@ def limits(load: Load, sizes: Sizes, costs: Costs, worker_memory: float) -> list
     """Where one partition, one slot, one key, one shard or one worker ends; a worker is one core of Python."""
     share = spread(load.partitions, load.slots).busiest
     interval = load.pause or load.windows.size / 1000
-    found = [
+    results = [
         Limit(
             "one partition",
             "messages/s",
@@ -148,7 +148,7 @@ def limits(load: Load, sizes: Sizes, costs: Costs, worker_memory: float) -> list
     ]
     if load.ids:
         shards = spread(SHARDS, load.slots).busiest / SHARDS
-        found += [
+        results += [
             Limit(
                 "one shard of ids",
                 "ids/s",
@@ -164,7 +164,7 @@ def limits(load: Load, sizes: Sizes, costs: Costs, worker_memory: float) -> list
                 f"more reports in a message; a shorter `max_age`; more slots, up to {SHARDS}",
             ),
         ]
-    return found
+    return results
 
 
 def devices_at(load: Load, limit: Limit) -> float | None:

@@ -105,8 +105,8 @@ def tally_of(collection: Collection, reports: int, rng: np.random.Generator) -> 
     if collection.mechanism.tally_length == collection.mechanism.cells:
         counts = rng.multinomial(reports, _law(collection)).astype(np.int64)
     else:
-        some = min(reports, SAMPLE)
-        counts = collection.tally(cells_of(collection, some, rng)) * reports // max(some, 1)
+        sample = min(reports, SAMPLE)
+        counts = collection.tally(cells_of(collection, sample, rng)) * reports // max(sample, 1)
     return Tallies({collection.revision: (reports, counts)}, Events(START, START, reports))
 
 
@@ -121,14 +121,14 @@ def messages_of(load: Load, count: int, rng: np.random.Generator, now: int = STA
         return encode_report_messages(
             collection.name, collection.revision, cells, times, Labels(tuple(names), groups), ids
         )
-    same = {"collection": collection.name, "revision": bytes.fromhex(collection.revision)}
+    constants = {"collection": collection.name, "revision": bytes.fromhex(collection.revision)}
     width = cell_width(collection.mechanism.cells)
     packed = cells.reshape(count, load.batch).astype(f"<u{width}")
     return [
         encode_message(
             REPORT_BATCH,
             {
-                **same,
+                **constants,
                 "cells": packed[row].tobytes(),
                 "event_time": int(times[row]),
                 "group": names[groups[row]],
@@ -195,20 +195,20 @@ def partial_bytes(load: Load) -> float:
     """Of a partial tally on its way to its key, averaged over those that are made."""
     kinds = [(late, of_group) for late in (False, True) for of_group in (False, True)]
     weights = [load.partials(*kind) for kind in kinds]
-    made = [(weight, kind) for weight, kind in zip(weights, kinds, strict=True) if weight]
-    return sum(weight * _partial_bytes(load, *kind) for weight, kind in made) / sum(weights)
+    weighted_kinds = [(weight, kind) for weight, kind in zip(weights, kinds, strict=True) if weight]
+    return sum(weight * _partial_bytes(load, *kind) for weight, kind in weighted_kinds) / sum(weights)
 
 
 def _partial_bytes(load: Load, late: bool, of_group: bool) -> float:
     """The mean over some bundles that have uploads of the key."""
     rng, collection = np.random.default_rng(SEED), load.collection
     key = Series(collection.name, collection.groups[0] if of_group else None)
-    own = windows_holding(load.windows, START)
-    when = own[0].start
+    windows = windows_holding(load.windows, START)
+    timestamp = windows[0].start
     counts = _at_least_one(load.uploads_in_partial(late, of_group), DRAWS, rng)
     tallies = (tally_of(collection, load.batch * count, rng) for count in counts)
     coder = coder_of(tuple[Series, Tallies], window_fn(load.windows).get_window_coder())
-    return float(np.mean([len(coder.encode(WindowedValue((key, tallied), when, own))) for tallied in tallies]))
+    return float(np.mean([len(coder.encode(WindowedValue((key, tally), timestamp, windows))) for tally in tallies]))
 
 
 def piece_bytes(load: Load) -> float:
@@ -218,8 +218,10 @@ def piece_bytes(load: Load) -> float:
     # Of what is sent at once: its pieces share the numbers that their columns begin with.
     mean = load.sent_together / -np.expm1(-load.sent_together)
     for count in _at_least_one(mean, min(DRAWS, max(1, int(CELLS / mean / load.batch))), rng):
-        made = pieces(uploads_of(load, count, rng), START)
-        lengths += [len(coder.encode(WindowedValue(one, Timestamp(START // 1000), (GlobalWindow(),)))) for one in made]
+        blocks = pieces(uploads_of(load, count, rng), START)
+        lengths += [
+            len(coder.encode(WindowedValue(block, Timestamp(START // 1000), (GlobalWindow(),)))) for block in blocks
+        ]
     return float(np.mean(lengths))
 
 
@@ -239,8 +241,8 @@ def pane_bytes(load: Load) -> float:
                 new = max(load.batch, round(share * reports / panes))
                 group = load.collection.groups[0] if of_group else None
                 key = Key(load.collection.name, group, START, START + load.windows.size)
-                tallied = tally_of(load.collection, new, np.random.default_rng(SEED))
-                element = WindowedValue((key, (1, timing, tallied)), Timestamp(START // 1000), (GlobalWindow(),))
+                tallies = tally_of(load.collection, new, np.random.default_rng(SEED))
+                element = WindowedValue((key, (1, timing, tallies)), Timestamp(START // 1000), (GlobalWindow(),))
                 total += keys * panes * len(coder.encode(element))
                 weight += keys * panes
     return total / weight
@@ -250,23 +252,23 @@ def id_bytes(load: Load) -> float:
     """Of an id in the state, with its share of its chunk's expiry."""
     rng = np.random.default_rng(SEED)
     counts = _at_least_one(load.ids_in_piece, 16 * DRAWS, rng)
-    kept = sum(
+    total = sum(
         len(chunk)
         for count in counts
         for chunk in SeenIds(grain_ms(0)).add(ids_of(_ids(count, rng)), np.full(count, START))[1]
     )
-    return kept / sum(counts)
+    return total / sum(counts)
 
 
 @cache
 def id_memory() -> float:
     """Of an id as an object in a set, which has more places than members: on average, as a large one doubles."""
-    one = -(-sys.getsizeof(ids_of(np.zeros((1, 2), dtype=np.uint64))[0]) // ALIGNED) * ALIGNED
-    kept, places = set(range(1 << 17)), []
-    while len(kept) < 1 << 18:
-        kept.update(range(len(kept), len(kept) + SAMPLE))
-        places.append(sys.getsizeof(kept) / len(kept))
-    return one + sum(places) / len(places)
+    object_bytes = -(-sys.getsizeof(ids_of(np.zeros((1, 2), dtype=np.uint64))[0]) // ALIGNED) * ALIGNED
+    members, bytes_per_member = set(range(1 << 17)), []
+    while len(members) < 1 << 18:
+        members.update(range(len(members), len(members) + SAMPLE))
+        bytes_per_member.append(sys.getsizeof(members) / len(members))
+    return object_bytes + sum(bytes_per_member) / len(bytes_per_member)
 
 
 def _at_least_one(mean: float, draws: int, rng: np.random.Generator) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a source's calls cost: the product's Kafka source and tally, in a process of their own, over a stored backlog.
+"""The cost of a source's calls: the product's Kafka source and tally, in their own process, over a stored backlog.
 
 librdkafka brings a broker that lives inside a producer: it speaks Kafka's protocol on loopback, keeps a few megabytes
 and needs no Java. It runs here, the reader in a child, so that the child's processor time is the reader's alone.
@@ -42,7 +42,7 @@ class SourceCosts:
     """Seconds of one core."""
 
     call: float
-    """Of a call that finds nothing."""
+    """For a call that finds no messages."""
     held: float
     """By the clock, how long such a call takes."""
     messages: tuple[float, ...]
@@ -55,10 +55,10 @@ def measure(loads: Sequence[Load]) -> SourceCosts:
         from confluent_kafka import Producer
     except ImportError:
         raise UsageError("confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
-    many = {"batch.num.messages": 10_000, "linger.ms": 50, "message.max.bytes": 2 * LARGEST_MESSAGE}
-    # The level keeps it from telling that its broker is of its own making.
-    broker = Producer({"test.mock.num.brokers": 1, "log_level": 4, **many})
-    address = ",".join(f"{one.host}:{one.port}" for one in broker.list_topics(timeout=10).brokers.values())
+    settings = {"batch.num.messages": 10_000, "linger.ms": 50, "message.max.bytes": 2 * LARGEST_MESSAGE}
+    # This level hides the warning that the broker is a mock.
+    broker = Producer({"test.mock.num.brokers": 1, "log_level": 4, **settings})
+    address = ",".join(f"{node.host}:{node.port}" for node in broker.list_topics(timeout=10).brokers.values())
     now, backlogs = time.time_ns() // 1_000_000, []
     for number, load in enumerate(loads):
         count = max(1, min(BACKLOG_MESSAGES, int(BACKLOG_BYTES / message_bytes(load))))
@@ -78,11 +78,11 @@ def measure(loads: Sequence[Load]) -> SourceCosts:
     )
     if child.returncode:
         raise RuntimeError(f"the reader failed: {child.stderr.decode(errors='replace')[-2000:]}")
-    measured: SourceCosts = pickle.loads(child.stdout)
-    return measured
+    costs: SourceCosts = pickle.loads(child.stdout)
+    return costs
 
 
-class Undescribed(ReadPolls):
+class ReadPollsUndescribed(ReadPolls):
     """The broker inside a producer is no controller, and describes no topics: that takes a third of a millisecond of a
     core for each poll, which is left out here."""
 
@@ -90,11 +90,11 @@ class Undescribed(ReadPolls):
         return TopicState("", 1)
 
 
-class Reader:
+class SourceReader:
     """A partition's source and what tallies behind it, as a worker calls them."""
 
     def __init__(self, address: str, topic: str, collection: Any) -> None:
-        self.source = Undescribed({"bootstrap.servers": address, "group.id": "sizing"}, None, 0)
+        self.source = ReadPollsUndescribed({"bootstrap.servers": address, "group.id": "sizing"}, None, 0)
         self.source.setup()
         self.tally = ParseAndTally(Parser(CollectionIndex.of([collection])))
         self.element: Element = topic, "", (0, 1), ((0, 0),)
@@ -111,43 +111,43 @@ class Reader:
 
         tracker = PositionsTracker(position)
         view = RestrictionTrackerView(ThreadsafeRestrictionTracker(tracker))
-        started, read = time.process_time(), 0
+        start, count = time.process_time(), 0
         self.tally.start_bundle()
         for poll in self.source.process(self.element, view, ManualWatermarkEstimator(MIN_TIMESTAMP)):
-            read += len(poll.value.messages)
+            count += len(poll.value.messages)
             for _ in self.tally.process(poll.value):
                 pass
         for _ in self.tally.finish_bundle():
             pass
-        return read, tracker.position(), time.process_time() - started
+        return count, tracker.position(), time.process_time() - start
 
 
-def _read(address: str, backlogs: Sequence[tuple[str, Any, int]]) -> SourceCosts:
+def _measure_reads(address: str, backlogs: Sequence[tuple[str, Any, int]]) -> SourceCosts:
     calls: list[float] = []
     held: list[float] = []
     messages = []
     for topic, collection, count in backlogs:
-        reader, reads = Reader(address, topic, collection), []
+        reader, seconds_of_reads = SourceReader(address, topic, collection), []
         for _ in range(READS):
-            position, read, seconds = reader.first, 0, 0.0
+            position, read_count, seconds = reader.first, 0, 0.0
             deadline = time.monotonic() + PATIENCE / 4
-            while read < count:
+            while read_count < count:
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"{read} of {count} messages were read")
-                more, position, took = reader.call(position)
-                read, seconds = read + more, seconds + took
-            reads.append(seconds)
+                    raise RuntimeError(f"{read_count} of {count} messages were read")
+                count_of_call, position, elapsed = reader.call(position)
+                read_count, seconds = read_count + count_of_call, seconds + elapsed
+            seconds_of_reads.append(seconds)
         for _ in range(RESTS if not calls else 0):
-            started = time.perf_counter()
+            start = time.perf_counter()
             calls.append(reader.call(position)[2])
-            held.append(time.perf_counter() - started)
+            held.append(time.perf_counter() - start)
         reader.source.teardown()
-        messages.append(max(0.0, min(reads) - min(calls)) / count)
+        messages.append(max(0.0, min(seconds_of_reads) - min(calls)) / count)
     return SourceCosts(min(calls), min(held), tuple(messages))
 
 
 def main() -> None:
-    result = _read(*pickle.loads(sys.stdin.buffer.read()))
+    result = _measure_reads(*pickle.loads(sys.stdin.buffer.read()))
     sys.stdout.buffer.write(pickle.dumps(result))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-SHOWN = (1, 2, 4, 8)
+PARTITIONS_PER_SLOT = (1, 2, 4, 8)
 """Partitions for each slot, in the table."""
 NEVER = 1e-12
 
@@ -50,8 +50,8 @@ def _expected_busiest(keys: int, slots: int) -> float:
     limits, shared, own = np.arange(least, most + 1), np.arange(keys + 1), np.arange(most + 1)
     chance = (shared <= limits[:, None]).astype(float)
     left = shared[:, None] - own
-    for so_far in range(2, slots + 1):
-        weights = np.where(left >= 0, binom.pmf(own, shared[:, None], 1 / so_far), 0.0)
+    for slot_count in range(2, slots + 1):
+        weights = np.where(left >= 0, binom.pmf(own, shared[:, None], 1 / slot_count), 0.0)
         chance = np.stack(
             [
                 np.einsum("no,no->n", weights[:, : limit + 1], before[np.maximum(left[:, : limit + 1], 0)])
@@ -66,7 +66,7 @@ def _some_empty(keys: int, slots: int) -> float:
     reached = np.zeros(slots + 1)
     reached[0] = 1.0
     for _ in range(keys):
-        stays = reached * np.arange(slots + 1) / slots
-        stays[1:] += reached[:-1] * (1 - np.arange(slots) / slots)
-        reached = stays
+        next_reached = reached * np.arange(slots + 1) / slots
+        next_reached[1:] += reached[:-1] * (1 - np.arange(slots) / slots)
+        reached = next_reached
     return float(1 - reached[slots])

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.sizing.costs import Costs
 from benchmarks.sizing.load import Load
-from benchmarks.sizing.model import Limit, Row, devices_at
+from benchmarks.sizing.model import Limit, SizingRow, devices_at
 from benchmarks.sizing.sizes import Sizes
-from benchmarks.sizing.spread import SHOWN, Spread
+from benchmarks.sizing.spread import PARTITIONS_PER_SLOT, Spread
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
-"""What it tells, the names of its columns, and its lines."""
+"""Its title, the names of its columns, and its lines."""
 
 
 def amount(value: float) -> str:
@@ -50,7 +50,7 @@ def devices(number: float) -> str:
     return f"{round(number):,}"
 
 
-LINES: tuple[tuple[str, Callable[[Row], str]], ...] = (
+LINES: tuple[tuple[str, Callable[[SizingRow], str]], ...] = (
     ("reports a day", lambda row: amount(row.reports_a_day)),
     ("messages a day", lambda row: amount(row.messages_a_day)),
     ("messages/s, busiest hour", lambda row: amount(row.messages_a_second)),
@@ -85,7 +85,7 @@ def column(load: Load) -> str:
     return f"{devices(load.devices)} devices, {'single' if load.batch == 1 else f'{load.batch:,} in a message'}"
 
 
-def rows_table(loads: Sequence[Load], rows: Sequence[Row]) -> Table:
+def rows_table(loads: Sequence[Load], rows: Sequence[SizingRow]) -> Table:
     lines = [[label, *(show(row) for row in rows)] for label, show in LINES]
     return "What a day costs", ["", *map(column, loads)], lines
 
@@ -94,7 +94,7 @@ def costs_table(loads: Sequence[Load], costs: Sequence[Costs]) -> Table:
     def micro(seconds: float) -> str:
         return amount(1e6 * seconds)
 
-    shown: list[tuple[str, Callable[[Costs, Load], str]]] = [
+    entries: list[tuple[str, Callable[[Costs, Load], str]]] = [
         ("a source's call that finds nothing", lambda cost, _: micro(cost.call)),
         ("the same by the clock", lambda cost, _: micro(cost.held)),
         ("a message: read, decoded, checked, tallied", lambda cost, _: micro(cost.message)),
@@ -105,15 +105,15 @@ def costs_table(loads: Sequence[Load], costs: Sequence[Costs]) -> Table:
         ("a window estimated, alone", lambda cost, _: micro(cost.estimate_alone)),
         ("a window estimated, together with others", lambda cost, _: micro(cost.estimate_together)),
     ]
-    lines = [[label, *(show(cost, load) for cost, load in zip(costs, loads, strict=True))] for label, show in shown]
-    for place, (name, _, _) in enumerate(costs[0].pane_files):
-        written = [octets(sum(cost.pane_files[place][1:])) for cost in costs]
-        lines.append([f"a pane's two files, {name}", *written])
+    lines = [[label, *(show(cost, load) for cost, load in zip(costs, loads, strict=True))] for label, show in entries]
+    for index, (name, _, _) in enumerate(costs[0].pane_files):
+        file_sizes = [octets(sum(cost.pane_files[index][1:])) for cost in costs]
+        lines.append([f"a pane's two files, {name}", *file_sizes])
     return "Measured here: microseconds of one core, and bytes of files", ["", *map(column, loads)], lines
 
 
 def bytes_table(loads: Sequence[Load], sizes: Sequence[Sizes]) -> Table:
-    shown: list[tuple[str, Callable[[Sizes], str]]] = [
+    entries: list[tuple[str, Callable[[Sizes], str]]] = [
         ("a partial tally, shuffled", lambda size: f"{size.partial:,.0f}"),
         ("ids of a call for one shard, shuffled", lambda size: f"{size.piece:,.0f}"),
         ("what is new in a pane, shuffled", lambda size: f"{size.pane:,.0f}"),
@@ -123,24 +123,24 @@ def bytes_table(loads: Sequence[Load], sizes: Sequence[Sizes]) -> Table:
         ("an id kept", lambda size: f"{size.id_kept:.1f}"),
         ("an id in a worker's memory", lambda size: f"{size.id_in_memory:.0f}"),
     ]
-    lines = [[label, *(show(size) for size in sizes)] for label, show in shown]
+    lines = [[label, *(show(size) for size in sizes)] for label, show in entries]
     return "Bytes, as the encoders make them", ["", *map(column, loads)], lines
 
 
 def limits_table(load: Load, limits: Sequence[Limit]) -> Table:
     lines = []
     for limit in limits:
-        reached = devices_at(load, limit)
+        devices_reached = devices_at(load, limit)
         most, asked = (
-            octets(part) if limit.unit.startswith("bytes") else f"{amount(part)} {limit.unit}"
-            for part in (limit.most, limit.asked)
+            octets(value) if limit.unit.startswith("bytes") else f"{amount(value)} {limit.unit}"
+            for value in (limit.most, limit.asked)
         )
         lines.append(
             [
                 limit.what,
                 most,
                 f"{asked} ({amount(100 * limit.used)} %)",
-                "" if reached is None else f"{reached:.1e}".replace("e+", "e"),
+                "" if devices_reached is None else f"{devices_reached:.1e}".replace("e+", "e"),
                 limit.then,
             ]
         )
@@ -157,12 +157,15 @@ def estimates_table(interval: float, reports: int, seconds: Sequence[tuple[int, 
 def spread_table(spreads: Sequence[Sequence[Spread]]) -> Table:
     lines = [
         [
-            f"{some[0].slots}",
-            *(f"{one.busiest:.1f} of {one.keys}: {one.excess:.2f}× (none: {100 * one.idle:.0f} %)" for one in some),
+            f"{row[0].slots}",
+            *(
+                f"{result.busiest:.1f} of {result.keys}: {result.excess:.2f}× (none: {100 * result.idle:.0f} %)"
+                for result in row
+            ),
         ]
-        for some in spreads
+        for row in spreads
     ]
-    columns = ["slots", *(f"{times}× as many partitions" for times in SHOWN)]
+    columns = ["slots", *(f"{times}× as many partitions" for times in PARTITIONS_PER_SLOT)]
     return (
         "Partitions of the busiest slot: expected, over an even share, and the chance that a slot has none",
         columns,
@@ -170,13 +173,13 @@ def spread_table(spreads: Sequence[Sequence[Spread]]) -> Table:
     )
 
 
-def written(table: Table) -> str:
+def format_table(table: Table) -> str:
     """A heading, and lines of equal width."""
     title, columns, lines = table
-    widths = [max(len(line[place]) for line in [columns, *lines]) for place in range(len(columns))]
+    widths = [max(len(line[index]) for line in [columns, *lines]) for index in range(len(columns))]
 
-    def one(cells: Sequence[str]) -> str:
+    def format_line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
 
     ruler = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join([f"{title}:", "", one(columns), ruler, *map(one, lines), ""])
+    return "\n".join([f"{title}:", "", format_line(columns), ruler, *map(format_line, lines), ""])

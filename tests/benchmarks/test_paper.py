@@ -1,4 +1,4 @@
-"""The reproduction of the paper: its data, what must come out at any size, and a small version of the whole."""
+"""The reproduction of the paper: its data, orderings that hold at any size, and a small version of the whole."""
 
 import re
 from dataclasses import replace
@@ -14,7 +14,7 @@ from benchmarks.paper.claims import CLAIMS
 from benchmarks.paper.data import DATA, FINE, population, truth
 from benchmarks.paper.experiments import EPSILONS, FULL, QUICK, Effort, settings
 from benchmarks.paper.methods import METHODS, MOMENTS, PAPER, RANGES
-from benchmarks.paper.product import through_the_product
+from benchmarks.paper.product import run_through_product
 from benchmarks.paper.reproduce import reproduce
 from benchmarks.paper.run import measure_all
 from benchmarks.paper.trials import Setting, measure
@@ -45,12 +45,12 @@ def test_retirement_is_the_data_itself_and_the_stand_ins_say_what_they_are():
 # Methods -------------------------------------------------------------------------------------------------------------
 
 
-def test_methods_are_measured_on_what_the_papers_table_says():
-    on = {method.name: set(method.metrics) & set(METRICS) for method in PAPER}
-    assert {name for name, metrics in on.items() if metrics == set(RANGES)} == {"HH", "HaarHRR"}
-    assert {name for name, metrics in on.items() if metrics == set(MOMENTS)} == {"SR", "PM"}
+def test_methods_are_measured_on_the_metrics_of_the_papers_table():
+    metrics_by_method = {method.name: set(method.metrics) & set(METRICS) for method in PAPER}
+    assert {name for name, metrics in metrics_by_method.items() if metrics == set(RANGES)} == {"HH", "HaarHRR"}
+    assert {name for name, metrics in metrics_by_method.items() if metrics == set(MOMENTS)} == {"SR", "PM"}
     others = {"SW+EMS", "SW+EM", "HH-ADMM", "CFO-16", "CFO-32", "CFO-64"}
-    assert {name for name, metrics in on.items() if metrics == set(METRICS)} == others
+    assert {name for name, metrics in metrics_by_method.items() if metrics == set(METRICS)} == others
 
 
 def test_bins_take_the_oracle_with_the_lower_variance():
@@ -68,27 +68,27 @@ def test_the_full_run_repeats_everything_a_hundred_times():
 # Trials --------------------------------------------------------------------------------------------------------------
 
 
-def _small(data, epsilon, buckets, runs, reports, *methods):
-    found = {}
-    for together in methods:
-        setting = Setting("shapes", data, epsilon, buckets, together, runs, None, reports)
-        found |= {(row.method, row.metric): row for row in measure(setting)}
-    return found
+def _measure(data, epsilon, buckets, runs, reports, *methods):
+    rows = {}
+    for names in methods:
+        setting = Setting("shapes", data, epsilon, buckets, names, runs, None, reports)
+        rows |= {(row.method, row.metric): row for row in measure(setting)}
+    return rows
 
 
-def test_what_a_method_finds_does_not_depend_on_what_else_is_measured():
-    alone = _small("beta", 1.0, 64, 3, 500, ("HH-ADMM",))
-    beside = _small("beta", 1.0, 64, 3, 500, ("SW+EMS",), ("HH-ADMM", "HH"))
-    assert alone.items() <= beside.items()
-    assert alone == _small("beta", 1.0, 64, 3, 500, ("HH-ADMM",))
+def test_the_result_of_a_method_does_not_depend_on_the_other_methods_measured():
+    alone = _measure("beta", 1.0, 64, 3, 500, ("HH-ADMM",))
+    with_others = _measure("beta", 1.0, 64, 3, 500, ("SW+EMS",), ("HH-ADMM", "HH"))
+    assert alone.items() <= with_others.items()
+    assert alone == _measure("beta", 1.0, 64, 3, 500, ("HH-ADMM",))
 
 
-def test_orderings_that_must_hold():
+def test_methods_keep_the_order_that_must_hold():
     """Each by four standard errors or more at these seeds: another seed would undo one of them once in 10⁴."""
-    beta = _small("beta", 1.0, 256, 12, 20_000, ("SW+EMS", "SW+EM"), ("HH-ADMM", "HH"), ("CFO-16",), ("CFO-64",))
-    beta |= _small("beta", 1.0, 256, 12, 20_000, ("HaarHRR",))
-    income = _small("income", 4.0, 256, 12, 200_000, ("SW+EMS",), ("HH-ADMM",), ("CFO-16",))
-    for found, better, worse, metric in (
+    beta = _measure("beta", 1.0, 256, 12, 20_000, ("SW+EMS", "SW+EM"), ("HH-ADMM", "HH"), ("CFO-16",), ("CFO-64",))
+    beta |= _measure("beta", 1.0, 256, 12, 20_000, ("HaarHRR",))
+    income = _measure("income", 4.0, 256, 12, 200_000, ("SW+EMS",), ("HH-ADMM",), ("CFO-16",))
+    for rows, better, worse, metric in (
         (beta, "SW+EMS", "SW+EM", "w1"),
         (beta, "SW+EMS", "HH-ADMM", "w1"),
         (beta, "CFO-16", "CFO-64", "w1"),
@@ -98,15 +98,15 @@ def test_orderings_that_must_hold():
         (income, "HH-ADMM", "SW+EMS", "ks"),
         (income, "SW+EMS", "CFO-16", "ks"),
     ):
-        gap = found[worse, metric].mean - found[better, metric].mean
-        assert gap > 4 * np.hypot(found[worse, metric].error, found[better, metric].error), (better, worse, metric)
+        gap = rows[worse, metric].mean - rows[better, metric].mean
+        assert gap > 4 * np.hypot(rows[worse, metric].error, rows[better, metric].error), (better, worse, metric)
 
 
 # The product, and the whole ------------------------------------------------------------------------------------------
 
 
 def test_the_pipeline_and_the_arrays_agree(tmp_path, monkeypatch):
-    rows, agreement = through_the_product(tmp_path / "a", [1.0], 64, 2000, 1)
+    rows, agreement = run_through_product(tmp_path / "a", [1.0], 64, 2000, 1)
     assert {row.method for row in rows} == {"SW+EMS", "HH-ADMM"}
     assert (agreement.collections, agreement.reports) == (2, 4000)
     assert agreement.farthest <= product.CLOSE
@@ -115,11 +115,11 @@ def test_the_pipeline_and_the_arrays_agree(tmp_path, monkeypatch):
         product, "_by_arrays", lambda collections, reports, seed: honest(collections, reports, seed + 1)
     )
     with pytest.raises(AssertionError, match="tally"):
-        through_the_product(tmp_path / "b", [1.0], 64, 2000, 1)
+        run_through_product(tmp_path / "b", [1.0], 64, 2000, 1)
 
 
 @pytest.mark.slow
-def test_a_small_version_of_the_whole(tmp_path, capsys):
+def test_a_small_reproduction_writes_page_figures_and_tables(tmp_path, capsys):
     runs = dict.fromkeys(QUICK.small, 2)
     tiny = Effort(
         "tiny",
@@ -148,9 +148,9 @@ def test_a_small_version_of_the_whole(tmp_path, capsys):
     assert parquet.select(keys).is_duplicated().sum() == 0
     assert parquet["mean"].is_finite().all()
     capsys.readouterr()
-    wanted = settings(tiny)
-    measure_all(wanted, tmp_path / "build" / "kept")
-    assert f"{len(wanted)} of them kept" in capsys.readouterr().out
+    tiny_settings = settings(tiny)
+    measure_all(tiny_settings, tmp_path / "build" / "kept")
+    assert f"{len(tiny_settings)} of them kept" in capsys.readouterr().out
 
 
 def test_the_page_in_the_docs_links_figures_that_are_there():

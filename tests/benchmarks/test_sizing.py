@@ -18,7 +18,7 @@ from benchmarks.sizing import __main__ as command
 from benchmarks.sizing import check, source
 from benchmarks.sizing.costs import Costs
 from benchmarks.sizing.load import HELD, Load, panes_within
-from benchmarks.sizing.model import limits, row
+from benchmarks.sizing.model import build_row, limits
 from benchmarks.sizing.sizes import (
     PRODUCED_TOGETHER,
     cells_of,
@@ -37,10 +37,10 @@ from benchmarks.sizing.tables import (
     bytes_table,
     costs_table,
     estimates_table,
+    format_table,
     limits_table,
     rows_table,
     spread_table,
-    written,
 )
 from hushgram import Collection, Windows
 from hushgram.schemas.messages import decode_message, encode_message
@@ -71,12 +71,12 @@ OTHER_COSTS = replace(
 )
 
 
-def row_of(load, costs=COSTS):
-    return row(load, sizes(load), costs)
+def build_row_of(load, costs=COSTS):
+    return build_row(load, sizes(load), costs)
 
 
 def with_groups(number):
-    return replace(SMALL, groups=tuple(f"g{place:04d}" for place in range(number)))
+    return replace(SMALL, groups=tuple(f"g{number_of_group:04d}" for number_of_group in range(number)))
 
 
 def with_windows(**changes):
@@ -101,8 +101,8 @@ loads = st.builds(
 
 @settings(max_examples=50, deadline=None)
 @given(loads)
-def test_twice_the_devices_are_twice_of_all_that_is_linear(load):
-    one, two = row_of(load), row_of(replace(load, devices=2 * load.devices))
+def test_twice_the_devices_double_every_linear_cost(load):
+    one, two = build_row_of(load), build_row_of(replace(load, devices=2 * load.devices))
     linear = ["reports_a_day", "messages_a_day", "messages_a_second", "bytes_a_second", "kept_a_day", "ids_memory"]
     for name in linear:
         assert getattr(two, name) == pytest.approx(2 * getattr(one, name)), name
@@ -137,7 +137,7 @@ def test_the_state_of_a_key_is_the_same_while_its_counts_have_as_many_bytes():
 @settings(max_examples=50, deadline=None)
 @given(loads, st.integers(1, 20))
 def test_more_groups_are_more_of_everything_behind_the_source(load, more):
-    few, many = row_of(load), row_of(replace(load, collection=with_groups(load.groups + more)))
+    few, many = build_row_of(load), build_row_of(replace(load, collection=with_groups(load.groups + more)))
     for name in ("keys_alive", "panes_a_day", "files_a_day", "estimates_a_second"):
         assert getattr(few, name) <= getattr(many, name) * (1 + 1e-9), name
     # Not so the bytes of tallies: of fewer reports in a group, a count may take a byte less.
@@ -148,7 +148,7 @@ def test_more_groups_are_more_of_everything_behind_the_source(load, more):
 @settings(max_examples=50, deadline=None)
 @given(loads)
 def test_without_ids_there_is_no_cost_of_ids(load):
-    without = row_of(replace(load, ids=False))
+    without = build_row_of(replace(load, ids=False))
     assert (without.ids_cores, without.ids_state, without.shard_state, without.ids_memory) == (0, 0, 0, 0)
     assert message_bytes(replace(load, ids=True)) - message_bytes(replace(load, ids=False)) == 16
     assert not any("ids" in limit.what for limit in limits(replace(load, ids=False), sizes(load), COSTS, 1e9))
@@ -159,17 +159,17 @@ def test_without_ids_there_is_no_cost_of_ids(load):
 def test_a_partial_takes_an_upload_and_a_bundle_has_one_for_each_key_and_slice(load):
     for late, of_group in itertools.product([False, True], repeat=2):
         share = load.late if late else 1 - load.late
-        made = load.partials(late, of_group)
-        assert made <= share * load.messages * (1 + 1e-9)
+        partials = load.partials(late, of_group)
+        assert partials <= share * load.messages * (1 + 1e-9)
         if not load.ids:
             slices = load.late_slices if late else 1
-            assert made <= load.calls * slices * (load.groups if of_group else 1) * (1 + 1e-9)
+            assert partials <= load.calls * slices * (load.groups if of_group else 1) * (1 + 1e-9)
     assert load.calls <= load.slots / HELD
 
 
 @settings(max_examples=100, deadline=None)
 @given(loads, st.floats(1, 40 * 86_400), st.floats(1, 40 * 86_400))
-def test_no_time_has_more_than_the_busiest_hour_allows_and_no_day_more_than_a_day(load, one, other):
+def test_no_span_has_more_messages_than_the_busiest_hour_and_no_day_more_than_a_day(load, one, other):
     assert load.most_messages(one) <= load.messages * one * (1 + 1e-9)
     assert load.most_messages(86_400 * 3) == pytest.approx(3 * load.messages_a_day)
     assert load.most_messages(min(one, other)) <= load.most_messages(max(one, other)) * (1 + 1e-9)
@@ -179,12 +179,12 @@ def test_early_and_max_age_move_what_the_page_says_they_move():
     plain = Load(SMALL, 10**8, ids=True, late=0.01)
     rare = replace(plain, collection=with_windows(early=10 * SMALL.windows.early))
     young = replace(plain, collection=with_windows(max_age=SMALL.windows.max_age // 10))
-    none = replace(plain, collection=with_windows(early=None), late=0)
-    assert row_of(plain).panes_a_day / row_of(rare).panes_a_day == pytest.approx(10, rel=0.1)
-    assert row_of(rare).waiting_state > row_of(plain).waiting_state
+    without_early = replace(plain, collection=with_windows(early=None), late=0)
+    assert build_row_of(plain).panes_a_day / build_row_of(rare).panes_a_day == pytest.approx(10, rel=0.1)
+    assert build_row_of(rare).waiting_state > build_row_of(plain).waiting_state
     for name in ("ids_state", "keys_alive", "panes_a_day"):
-        assert getattr(row_of(young), name) < getattr(row_of(plain), name) / 2, name
-    assert row_of(none).panes_a_day == pytest.approx(24 * 4)
+        assert getattr(build_row_of(young), name) < getattr(build_row_of(plain), name) / 2, name
+    assert build_row_of(without_early).panes_a_day == pytest.approx(24 * 4)
     assert replace(plain, late=0).late_panes(of_group=False) == 0
 
 
@@ -211,23 +211,23 @@ def test_the_number_of_panes_is_that_of_a_simulated_clock(seconds, pause, gap):
     assert abs(np.mean(counts) - panes_within(seconds, pause, gap)) < 4 * error
 
 
-def test_so_many_panes_that_one_does_not_matter_are_counted_without_counting():
+def test_a_very_large_number_of_panes_is_approximated():
     assert panes_within(10**9, 1, 0.5) == pytest.approx(10**9 / 1.5)
     assert panes_within(99_999, 1, 0.5) == pytest.approx(99_999 / 1.5, rel=1e-4)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 4))
-def test_the_busiest_slot_is_that_of_every_way_to_fall(keys, slots):
+def test_the_busiest_slot_is_that_of_an_exact_enumeration(keys, slots):
     busiest = idle = Fraction(0)
     ways = slots**keys
     for way in itertools.product(range(slots), repeat=keys):
-        counted = Counter(way)
-        busiest += Fraction(max(counted.values()), ways)
-        idle += Fraction(len(counted) < slots, ways)
-    found = spread(keys, slots)
-    assert found.busiest == pytest.approx(float(busiest), abs=1e-9)
-    assert found.idle == pytest.approx(float(idle), abs=1e-9)
+        counts = Counter(way)
+        busiest += Fraction(max(counts.values()), ways)
+        idle += Fraction(len(counts) < slots, ways)
+    expected = spread(keys, slots)
+    assert expected.busiest == pytest.approx(float(busiest), abs=1e-9)
+    assert expected.idle == pytest.approx(float(idle), abs=1e-9)
 
 
 def test_more_partitions_for_a_slot_even_out():
@@ -237,13 +237,15 @@ def test_more_partitions_for_a_slot_even_out():
     assert spread(256, 64).excess > 2
 
 
-def test_a_limit_is_reached_at_the_devices_that_it_tells():
+def test_a_limit_is_reached_at_the_number_of_devices_that_it_names():
     load = Load(SMALL, 10**8, ids=True)
     for limit in limits(load, sizes(load), COSTS, 4e9):
         if limit.with_devices and limit.unit != "ids/s":  # blocks of ids grow with the load, and cost less an id
             full = replace(load, devices=round(load.devices / limit.used))
-            again = next(one for one in limits(full, sizes(full), COSTS, 4e9) if one.what == limit.what)
-            assert again.used == pytest.approx(1, rel=1e-3), limit.what
+            full_limit = next(
+                candidate for candidate in limits(full, sizes(full), COSTS, 4e9) if candidate.what == limit.what
+            )
+            assert full_limit.used == pytest.approx(1, rel=1e-3), limit.what
 
 
 # Bytes of the real encoders ------------------------------------------------------------------------------------------
@@ -251,11 +253,11 @@ def test_a_limit_is_reached_at_the_devices_that_it_tells():
 
 @pytest.mark.parametrize("ids", [False, True], ids=["no ids", "ids"])
 @pytest.mark.parametrize("batch", [1, 7])
-def test_a_message_is_what_the_codec_writes(batch, ids):
+def test_the_size_of_a_message_is_that_of_the_codec(batch, ids):
     load = Load(SMALL, 10**6, batch=batch, ids=ids)
     messages = messages_of(load, 500, np.random.default_rng(3))
-    again = [encode_message(*decode_message(message)) for message in messages]
-    assert again == messages
+    reencoded = [encode_message(*decode_message(message)) for message in messages]
+    assert reencoded == messages
     assert message_bytes(load) == pytest.approx(np.mean([len(message) for message in messages]), rel=0.01)
 
 
@@ -279,11 +281,11 @@ def test_the_state_of_a_window_is_its_accumulator_encoded():
 )
 def test_every_mechanism_has_a_size(mechanism):
     collection = Collection(name="c", low=0, high=1, buckets=16, epsilon=1, mechanism=mechanism)
-    made = sizes(Load(collection, 10**7, ids=True, late=0.1))
-    assert 0 < made.state_of_all <= made.state_at_most
-    assert made.state_of_group == 0
-    tallied = tally_of(collection, 10_000, np.random.default_rng(1))
-    assert tallied.parts[collection.revision][1].size == collection.mechanism.tally_length
+    load_sizes = sizes(Load(collection, 10**7, ids=True, late=0.1))
+    assert 0 < load_sizes.state_of_all <= load_sizes.state_at_most
+    assert load_sizes.state_of_group == 0
+    tallies = tally_of(collection, 10_000, np.random.default_rng(1))
+    assert tallies.parts[collection.revision][1].size == collection.mechanism.tally_length
 
 
 def test_an_id_takes_its_bytes_and_a_share_of_an_expiry():
@@ -295,25 +297,25 @@ def test_an_id_takes_its_bytes_and_a_share_of_an_expiry():
     assert sum(map(len, chunks)) == 16 * 1000 + 8
 
 
-def test_an_id_in_memory_is_what_the_interpreter_takes_for_it():
+def test_the_memory_of_an_id_is_what_the_interpreter_allocates():
     import tracemalloc
 
     ids = np.random.default_rng(1).integers(0, 2**63, (100_000, 2), dtype=np.uint64)
     tracemalloc.start()
     seen = SeenIds(1000)
     seen.add(ids_of(ids), np.zeros(100_000, dtype=np.int64))
-    each = tracemalloc.get_traced_memory()[0] / 100_000
+    bytes_per_id = tracemalloc.get_traced_memory()[0] / 100_000
     tracemalloc.stop()
-    # It counts what was asked for, not what was given; and a set has between 1.7 and 4 places for a member.
-    assert 0.6 * each < id_memory() < 1.6 * each
+    # It counts the bytes requested, not those allocated; and a set has between 1.7 and 4 places for a member.
+    assert 0.6 * bytes_per_id < id_memory() < 1.6 * bytes_per_id
     assert len(seen) == 100_000
 
 
 @pytest.mark.parametrize("length", [1, 39, 63, 64, 2039])
-def test_a_record_is_as_long_as_the_client_sends_it(length):
-    """librdkafka tells the size of the batches that it sent, to the broker inside it."""
+def test_the_size_of_a_record_is_that_of_the_kafka_client(length):
+    """librdkafka reports the size of the batches that it sent to the broker inside it."""
     kafka = pytest.importorskip("confluent_kafka")
-    told = []
+    statistics = []
     client = kafka.Producer(
         {
             "test.mock.num.brokers": 1,
@@ -321,7 +323,7 @@ def test_a_record_is_as_long_as_the_client_sends_it(length):
             "linger.ms": 1000,
             "batch.num.messages": PRODUCED_TOGETHER,
             "statistics.interval.ms": 100,
-            "stats_cb": lambda text: told.append(json.loads(text)),
+            "stats_cb": lambda text: statistics.append(json.loads(text)),
         }
     )
     client.list_topics("t", timeout=10)
@@ -330,11 +332,11 @@ def test_a_record_is_as_long_as_the_client_sends_it(length):
     assert client.flush(20) == 0
     for _ in range(100):
         client.poll(0.1)
-        sizes_sent = [one["topics"]["t"]["batchsize"] for one in told if "t" in one["topics"]]
-        sent = [one for one in sizes_sent if one["cnt"]]
-        if sent:
+        batch_sizes = [batch["topics"]["t"]["batchsize"] for batch in statistics if "t" in batch["topics"]]
+        sent_batches = [batch for batch in batch_sizes if batch["cnt"]]
+        if sent_batches:
             break
-    assert sent[-1]["max"] == round(PRODUCED_TOGETHER * record_bytes(length))
+    assert sent_batches[-1]["max"] == round(PRODUCED_TOGETHER * record_bytes(length))
 
 
 # Simulated runs ------------------------------------------------------------------------------------------------------
@@ -342,7 +344,7 @@ def test_a_record_is_as_long_as_the_client_sends_it(length):
 
 @pytest.mark.parametrize("ids", [False, True], ids=["no ids", "ids"])
 @pytest.mark.parametrize(("devices", "batch"), [(10**7, 1), (10**10, 100)])
-def test_calls_of_sources_shuffle_and_keep_what_was_predicted(devices, batch, ids, monkeypatch):
+def test_calls_of_sources_shuffle_and_keep_the_predicted_amounts(devices, batch, ids, monkeypatch):
     """Thousands of elements each: within a tenth, which is many standard errors and the model's own roundness."""
     monkeypatch.setattr(check, "SECONDS", 20)
     lines = check.calls(Load(SMALL, devices, batch=batch, ids=ids, late=0.01))
@@ -354,7 +356,7 @@ def test_calls_of_sources_shuffle_and_keep_what_was_predicted(devices, batch, id
 
 
 @pytest.mark.parametrize("every", [1, 2], ids=["fixed", "sliding"])
-def test_report_files_make_the_windows_and_files_that_were_predicted(every):
+def test_report_files_make_the_predicted_windows_and_files(every):
     windows = Windows(size=3_600_000, every=3_600_000 // every)
     load = Load(replace(SMALL, windows=windows), 200_000, ids=True)
     lines = check.files(load, COSTS)
@@ -363,11 +365,11 @@ def test_report_files_make_the_windows_and_files_that_were_predicted(every):
 
 
 @pytest.mark.slow
-def test_a_played_clock_makes_the_panes_that_were_predicted():
+def test_a_simulated_clock_makes_the_predicted_panes():
     lines = check.lines_of(Load(SMALL, 10**6), COSTS)
-    _, (columns, shown) = printed(check.table(lines))
+    _, (columns, rows) = parse_printed(check.table(lines))
     assert columns[1:3] == ["predicted", "seen"]
-    assert [line[0] for line in shown] == [line.what for line in lines]
+    assert [line[0] for line in rows] == [line.what for line in lines]
     early, on_time, late, files = lines[5:9]
     assert on_time.seen == on_time.predicted
     assert files.seen == 2 * (early.seen + on_time.seen + late.seen)
@@ -380,7 +382,7 @@ def test_a_played_clock_makes_the_panes_that_were_predicted():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("arguments", "message"),
     [
         (["--devices", "many"], "--devices: got 'many'"),
         (["--devices", "0"], "--devices: got '0', allowed: a number from 1"),
@@ -403,18 +405,18 @@ def test_a_played_clock_makes_the_panes_that_were_predicted():
         (["--devices"], "expected one argument"),
     ],
 )
-def test_a_wrong_option_ends_with_one_line(given, told, capsys):
-    assert command.main(given) == 2
+def test_a_wrong_option_ends_with_one_line(arguments, message, capsys):
+    assert command.main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert told in err
+    assert message in err
     assert err.count("\n") == 1
 
 
 def test_options_become_loads(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("collections: {age: {domain: {low: 0, high: 127, integer: true}, buckets: 128, epsilon: 2}}")
-    given = [
+    arguments = [
         "--collections",
         str(path),
         "--devices",
@@ -427,8 +429,8 @@ def test_options_become_loads(tmp_path):
         "--groups",
         "5",
     ]
-    given += ["--windows", "2h/30m", "--early", "none", "--max-age", "6h", "--peak", "3", "--partitions", "7"]
-    first, second = command.question_of(given).loads
+    arguments += ["--windows", "2h/30m", "--early", "none", "--max-age", "6h", "--peak", "3", "--partitions", "7"]
+    first, second = command.question_of(arguments).loads
     assert (first.devices, second.devices, first.batch, first.ids, first.peak) == (20_000_000, 3, 10, True, 3)
     assert (first.groups, first.partitions, first.pause) == (5, 7, 0)
     hour = 3_600_000
@@ -442,15 +444,15 @@ def test_options_become_loads(tmp_path):
 def test_the_command_measures_and_prints_every_table(tmp_path, capsys):
     path = tmp_path / "c.yaml"
     path.write_text("collections: {c: {domain: {low: 0, high: 1}, buckets: 64, epsilon: 1, groups: [a, b]}}")
-    given = ["--collections", str(path), "--devices", "1e6", "--batch", "1", "--ids"]
-    assert command.main(given) == 0
+    arguments = ["--collections", str(path), "--devices", "1e6", "--batch", "1", "--ids"]
+    assert command.main(arguments) == 0
     out = capsys.readouterr().out
-    assert len(tables_of(out)) == 6
+    assert len(parse_tables(out)) == 6
     for label, _ in LINES:
         assert f"| {label}" in out
 
 
-def test_a_reader_that_fails_is_told(monkeypatch):
+def test_a_failing_reader_process_is_reported(monkeypatch):
     monkeypatch.setattr(source, "BACKLOG_MESSAGES", 10)
     monkeypatch.setattr(source, "ONE_THREAD", {"PYTHONHOME": "/nowhere"})
     with pytest.raises(RuntimeError, match="the reader failed"):
@@ -460,31 +462,36 @@ def test_a_reader_that_fails_is_told(monkeypatch):
 # The page ------------------------------------------------------------------------------------------------------------
 
 
-def tables_of(text):
+def parse_tables(text):
     """By title: columns and lines."""
-    found = {}
+    tables = {}
     for title, body in re.findall(r"^(\S.*):\n\n((?:\|.*\n)+)", text, re.MULTILINE):
         cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in body.splitlines()]
-        found[title] = cells[0], cells[2:]
-    return found
+        tables[title] = cells[0], cells[2:]
+    return tables
 
 
-def printed(table):
-    [(title, content)] = tables_of(written(table) + "\n").items()
+def parse_printed(table):
+    [(title, content)] = parse_tables(format_table(table) + "\n").items()
     return title, content
 
 
-def page_loads():
-    """Those of the first command that the page names."""
+def read_page_loads():
+    """The loads of the first command that the page names."""
     line, *_ = re.findall(r"^\.venv/bin/python -m benchmarks\.sizing (.*)$", DOC.read_text(), re.MULTILINE)
     return command.question_of(line.split()).loads
 
 
-def test_the_page_has_every_figure_that_no_clock_has_a_part_in():
-    asked, page = page_loads(), tables_of(DOC.read_text())
-    made = [sizes(load) for load in asked]
+def test_the_page_has_every_figure_that_does_not_depend_on_a_clock():
+    page_loads, page = read_page_loads(), parse_tables(DOC.read_text())
+    load_sizes = [sizes(load) for load in page_loads]
     one, other = (
-        printed(rows_table(asked, [row(load, size, costs) for load, size in zip(asked, made, strict=True)]))
+        parse_printed(
+            rows_table(
+                page_loads,
+                [build_row(load, size, costs) for load, size in zip(page_loads, load_sizes, strict=True)],
+            )
+        )
         for costs in (COSTS, OTHER_COSTS)
     )
     columns, lines = page[one[0]]
@@ -496,31 +503,33 @@ def test_the_page_has_every_figure_that_no_clock_has_a_part_in():
     }
     for line in exact:
         assert line in lines
-    title, content = printed(bytes_table(asked, made))
+    title, content = parse_printed(bytes_table(page_loads, load_sizes))
     assert page[title] == content
 
 
 def test_the_page_has_the_tables_that_the_command_prints():
-    asked, page = page_loads(), tables_of(DOC.read_text())
-    title, (columns, lines) = printed(costs_table(asked, [replace(COSTS, pane_files=(("avro", 1, 1),))] * len(asked)))
+    page_loads, page = read_page_loads(), parse_tables(DOC.read_text())
+    title, (columns, lines) = parse_printed(
+        costs_table(page_loads, [replace(COSTS, pane_files=(("avro", 1, 1),))] * len(page_loads))
+    )
     assert page[title][0] == columns
     assert [line[0] for line in page[title][1]][: len(lines)] == [line[0] for line in lines]
-    single = max(asked, key=lambda load: (load.devices, -load.batch))
-    title, (columns, lines) = printed(limits_table(single, limits(single, sizes(single), COSTS, 4e9)))
+    single = max(page_loads, key=lambda load: (load.devices, -load.batch))
+    title, (columns, lines) = parse_printed(limits_table(single, limits(single, sizes(single), COSTS, 4e9)))
     assert page[title][0] == columns
     assert [(line[0], line[-1]) for line in page[title][1]] == [(line[0], line[-1]) for line in lines]
-    title, content = printed(
+    title, content = parse_printed(
         spread_table([[spread(times * slots, slots) for times in (1, 2, 4, 8)] for slots in (2, 4, 16)])
     )
     assert page[title] == content
-    title, (columns, _) = printed(estimates_table(60, command.ESTIMATED_REPORTS, [(1024, 0.3), (4096, 1.0)]))
+    title, (columns, _) = parse_printed(estimates_table(60, command.ESTIMATED_REPORTS, [(1024, 0.3), (4096, 1.0)]))
     assert page[title][0] == columns
     assert [line[0] for line in page[title][1]] == ["1,024", "4,096"]
 
 
 def test_the_page_names_the_numbers_that_are_in_the_code():
     text = DOC.read_text()
-    load = page_loads()[0]
+    load = read_page_loads()[0]
     assert f"{SHARDS} shards" in text
     assert f"{HELD:g} s" in text
     assert f"{load.partitions} partitions" in text

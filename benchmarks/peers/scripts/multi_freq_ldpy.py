@@ -12,13 +12,13 @@ from multi_freq_ldpy.pure_frequency_oracles.SS import SS_Aggregator_MI, SS_Clien
 from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Aggregator_IBU, UE_Aggregator_MI, UE_Client
 from numba import njit
 
-from benchmarks.peers.scripts.answering import Method, main
+from benchmarks.peers.scripts.answering import PeerMethod, main
 
 
-def methods(buckets: int, epsilon: float) -> dict[str, Callable[[], Method]]:
+def methods(buckets: int, epsilon: float) -> dict[str, Callable[[], PeerMethod]]:
     symbols = round(np.exp(epsilon)) + 1
     return {
-        "OLH, MI": lambda: Method(
+        "OLH, MI": lambda: PeerMethod(
             lambda value: LH_Client(value, buckets, epsilon),
             lambda reports: LH_Aggregator_MI(reports, buckets, epsilon),
             lambda report, value: bool(
@@ -26,21 +26,21 @@ def methods(buckets: int, epsilon: float) -> dict[str, Callable[[], Method]]:
             ),
             lambda reports: [int(seed) % 2**32 * symbols + int(symbol) for symbol, seed in reports],
         ),
-        "GRR, MI": lambda: Method(
+        "GRR, MI": lambda: PeerMethod(
             lambda value: GRR_Client(value, buckets, epsilon),
             lambda reports: GRR_Aggregator_MI(reports, buckets, epsilon),
             lambda report, value: bool(report == value),
         ),
-        "OUE, MI": lambda: Method(
+        "OUE, MI": lambda: PeerMethod(
             lambda value: UE_Client(value, buckets, epsilon),
             lambda reports: UE_Aggregator_MI(reports, epsilon),
             lambda report, value: bool(report[value]),
         ),
-        "OUE, IBU": lambda: Method(
+        "OUE, IBU": lambda: PeerMethod(
             lambda value: UE_Client(value, buckets, epsilon),
             lambda reports: UE_Aggregator_IBU(reports, buckets, epsilon),
         ),
-        "subset selection, MI": lambda: Method(
+        "subset selection, MI": lambda: PeerMethod(
             lambda value: SS_Client(value, buckets, epsilon),
             lambda reports: SS_Aggregator_MI(reports, buckets, epsilon),
             lambda report, value: bool((report == value).any()),

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import opendp.prelude as dp
 
-from benchmarks.peers.scripts.answering import Method, main
+from benchmarks.peers.scripts.answering import PeerMethod, main
 
 
-def methods(buckets: int, epsilon: float) -> dict[str, Callable[[], Method]]:
+def methods(buckets: int, epsilon: float) -> dict[str, Callable[[], PeerMethod]]:
     domain, metric = dp.bitvector_domain(max_weight=1), dp.discrete_distance()
     # One value is one bit: ε = 2·ln((2 - f)/f). A hair more of f, so that rounding keeps within ε.
     flip = 2 / (math.exp(epsilon / 2) + 1) + 1e-12
@@ -22,7 +22,7 @@ def methods(buckets: int, epsilon: float) -> dict[str, Callable[[], Method]]:
     assert randomise.map(1) <= epsilon
     one_hot = [np.packbits(row).tobytes() for row in np.eye(buckets, dtype=np.uint8)]
     return {
-        "bit vectors": lambda: Method(
+        "bit vectors": lambda: PeerMethod(
             lambda value: randomise(one_hot[value]),
             lambda reports: np.array(dp.m.debias_randomized_response_bitvec(reports, flip)) / len(reports),
             lambda report, value: bool(report[value // 8] >> (7 - value % 8) & 1),

@@ -14,29 +14,29 @@ from pure_ldp.frequency_oracles.hadamard_response import HadamardResponseClient,
 from pure_ldp.frequency_oracles.local_hashing import FastLHClient, FastLHServer, LHClient, LHServer
 from pure_ldp.frequency_oracles.unary_encoding import UEClient, UEServer
 
-from benchmarks.peers.scripts.answering import Method, main
+from benchmarks.peers.scripts.answering import PeerMethod, main
 
 HASHES = 1000
 """Hash functions of FLH: the larger of its experiments' numbers, and the more accurate."""
 
 
-def method(client: Any, new_server: Callable[[], Any], buckets: int, **more: Any) -> Method:
+def build_method(client: Any, new_server: Callable[[], Any], buckets: int, **more: Any) -> PeerMethod:
     def server(reports: list[Any]) -> Any:
-        one = new_server()
-        one.aggregate_all(reports)
-        return one.estimate_all(range(1, buckets + 1), suppress_warnings=True) / len(reports)
+        instance = new_server()
+        instance.aggregate_all(reports)
+        return instance.estimate_all(range(1, buckets + 1), suppress_warnings=True) / len(reports)
 
-    return Method(lambda value: client.privatise(value + 1), server, **more)
+    return PeerMethod(lambda value: client.privatise(value + 1), server, **more)
 
 
-def methods(buckets: int, epsilon: float) -> dict[str, Callable[[], Method]]:
+def methods(buckets: int, epsilon: float) -> dict[str, Callable[[], PeerMethod]]:
     def hashes_to(report: Any, value: int) -> bool:
         return bool(report[0] == xxhash.xxh32(str(value).encode(), seed=report[1]).intdigest() % client.g)
 
     client = LHClient(epsilon, buckets, use_olh=True)
 
-    def olh() -> Method:
-        return method(
+    def olh() -> PeerMethod:
+        return build_method(
             client,
             lambda: LHServer(epsilon, buckets, use_olh=True),
             buckets,
@@ -44,41 +44,41 @@ def methods(buckets: int, epsilon: float) -> dict[str, Callable[[], Method]]:
             cells=lambda reports: [seed % 2**32 * client.g + int(symbol) for symbol, seed in reports],
         )
 
-    def flh() -> Method:
+    def flh() -> PeerMethod:
         # The matrix of hashes is the same for every window: made once, and not timed.
         matrix = FastLHServer(epsilon, buckets, HASHES, use_olh=True).hash_matrix
-        return method(
+        return build_method(
             FastLHClient(epsilon, buckets, HASHES, use_olh=True),
             lambda: FastLHServer(epsilon, buckets, HASHES, use_olh=True, hash_matrix=matrix),
             buckets,
             supports=hashes_to,
         )
 
-    def grr() -> Method:
-        return method(
+    def grr() -> PeerMethod:
+        return build_method(
             DEClient(epsilon, buckets),
             lambda: DEServer(epsilon, buckets),
             buckets,
             supports=lambda report, value: report == value,
         )
 
-    def oue() -> Method:
-        return method(
+    def oue() -> PeerMethod:
+        return build_method(
             UEClient(epsilon, buckets, use_oue=True),
             lambda: UEServer(epsilon, buckets, use_oue=True),
             buckets,
             supports=lambda report, value: bool(report[value]),
         )
 
-    def hadamard() -> Method:
+    def hadamard() -> PeerMethod:
         # Above ε = 1 client and server share a permutation, which a second server must be given as well.
         first = HadamardResponseServer(epsilon, buckets)
 
-        def same() -> Any:
+        def reset_server() -> Any:
             first.reset()
             return first
 
-        return method(HadamardResponseClient(epsilon, buckets, first.get_hash_funcs()), same, buckets)
+        return build_method(HadamardResponseClient(epsilon, buckets, first.get_hash_funcs()), reset_server, buckets)
 
     return {"OLH": olh, f"FLH, {HASHES} hashes": flh, "GRR": grr, "OUE": oue, "Hadamard response": hadamard}
 
