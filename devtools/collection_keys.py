@@ -156,7 +156,7 @@ def _table(rows: Iterable[list[str]]) -> str:
 def _mark_yaml_as_code(text: str) -> str:
     """Mappings as code, or the site would take them for attributes.
 
-    >>> _code_of_yaml("a list, such as [{epsilon: 2}]")
+    >>> _mark_yaml_as_code("a list, such as [{epsilon: 2}]")
     'a list, such as `[{epsilon: 2}]`'
     """
     return re.sub(r"(?<!`)(\[?\{[^}]*\}\]?)", r"`\1`", text)

@@ -19,21 +19,23 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").r
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def names(pages):
+def list_page_names(pages):
     return [str(page.relative_to(ROOT)) for page in pages]
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    return [body for found, body in FENCE.findall(page.read_text(encoding="utf-8")) if found == language]
+def find_blocks(page: Path, language: str) -> list[str]:
+    return [
+        body for block_language, body in FENCE.findall(page.read_text(encoding="utf-8")) if block_language == language
+    ]
 
 
-def anchors(page: Path) -> set[str]:
+def find_anchors(page: Path) -> set[str]:
     """As GitHub and the site make them of headings."""
     headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+@pytest.mark.parametrize("page", PAGES, ids=list_page_names(PAGES))
 def test_relative_links_lead_to_files_and_headings(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", page.read_text(encoding="utf-8"))):
         if re.match(r"\w+:", target):
@@ -41,11 +43,11 @@ def test_relative_links_lead_to_files_and_headings(page):
         path, _, anchor = target.partition("#")
         linked = (page.parent / path).resolve() if path else page
         assert linked.is_file(), target
-        assert not anchor or anchor in anchors(linked), target
+        assert not anchor or anchor in find_anchors(linked), target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
-def test_files_of_code_that_are_named_are_there(page):
+@pytest.mark.parametrize("page", PAGES, ids=list_page_names(PAGES))
+def test_code_files_named_in_the_documents_exist(page):
     files = [path for path in ROOT.rglob("*.py") if not {".venv", "build", ".tools"} & set(path.parts)]
     known = {str(path.relative_to(ROOT)) for path in files}
     for name in re.findall(r"`([\w./-]+\.py)`", page.read_text(encoding="utf-8")):
@@ -56,17 +58,17 @@ def test_the_readme_is_read_in_one_sitting():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def test_collections_of_the_documents_are_possible():
-    defined = [text for page in PAGES for text in blocks(page, "yaml") if text.startswith("collections:")]
-    assert defined
-    for text in defined:
+def test_collections_in_the_documents_are_valid():
+    definitions = [text for page in PAGES for text in find_blocks(page, "yaml") if text.startswith("collections:")]
+    assert definitions
+    for text in definitions:
         assert parse_collections(text)
 
 
 @pytest.mark.slow
 def test_the_pipeline_of_the_readme_runs(tmp_path, monkeypatch, capsys):
-    [pipeline] = [text for text in blocks(ROOT / "README.md", "python") if "hushgram.beam" in text]
-    [collections] = [text for text in blocks(ROOT / "docs" / "collections.md", "yaml") if "commute" in text]
+    [pipeline] = [text for text in find_blocks(ROOT / "README.md", "python") if "hushgram.beam" in text]
+    [collections] = [text for text in find_blocks(ROOT / "docs" / "collections.md", "yaml") if "commute" in text]
     monkeypatch.chdir(tmp_path)
     Path("collections.yaml").write_text(collections, encoding="utf-8")
     arguments = ["--collections", "collections.yaml", "--reports", "3000", "--hours", "1", "--output", "reports"]
@@ -115,16 +117,16 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_readme_shows_what_the_demo_prints(tmp_path, monkeypatch, capsys):
+def test_the_readme_shows_the_output_of_the_demo(tmp_path, monkeypatch, capsys):
     """The reports of a collection depend on its own command alone, so that one of the demo's three is enough."""
-    [example] = [text for text in blocks(ROOT / "README.md", "text") if text.startswith("pickup")]
+    [example] = [text for text in find_blocks(ROOT / "README.md", "text") if text.startswith("pickup")]
     demo = (ROOT / "Makefile").read_text(encoding="utf-8")
     [prefix] = re.findall(r"^SIMULATE := \$\(BIN\)/hushgram (.*)$", demo, re.MULTILINE)
     [rest] = re.findall(r"\$\(SIMULATE\) (--collection pickup .*) --output", demo)
     monkeypatch.chdir(ROOT)
     assert command.main([*prefix.split(), *rest.split(), "--output", f"{tmp_path}/reports"]) == 0
-    counted = ["--input", f"{tmp_path}/reports/*.avro", "--output", f"{tmp_path}/results"]
-    assert command.main(["aggregate", "--collections", "examples/demo.yaml", *counted]) == 0
+    files = ["--input", f"{tmp_path}/reports/*.avro", "--output", f"{tmp_path}/results"]
+    assert command.main(["aggregate", "--collections", "examples/demo.yaml", *files]) == 0
     capsys.readouterr()
     monkeypatch.setattr(tables, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "100")

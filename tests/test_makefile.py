@@ -18,7 +18,7 @@ def clone(tmp_path):
     return tmp_path
 
 
-def steps(clone, target):
+def list_commands(clone, target):
     """The commands that a target would run."""
     # Also where `make test` is what runs this: a make below another one prints more.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
@@ -26,36 +26,36 @@ def steps(clone, target):
     return subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=True).stdout
 
 
-def set_up(clone, *markers):
-    """As if these had been installed by now."""
+def mark_installed(clone, *markers):
+    """Marks these as installed."""
     (clone / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
     for name in ("bin/python", *markers):
         (clone / ".venv" / name).touch()
 
 
 def test_a_fresh_clone_installs_what_each_target_needs(clone):
-    demo, everything = steps(clone, "demo"), steps(clone, "setup")
+    demo, setup = list_commands(clone, "demo"), list_commands(clone, "setup")
     assert "-m venv .venv" in demo
     assert (DEMO in demo, ALL in demo) == (True, False)
-    assert (DEMO in everything, ALL in everything) == (False, True)
-    assert "--quiet" not in demo + everything, "minutes without a word"
+    assert (DEMO in setup, ALL in setup) == (False, True)
+    assert "--quiet" not in demo + setup, "minutes without a word"
 
 
 def test_after_the_demo_everything_is_still_to_be_installed(clone):
-    set_up(clone, "demo-ready")
-    demo, everything = steps(clone, "demo"), steps(clone, "setup")
+    mark_installed(clone, "demo-ready")
+    demo, setup = list_commands(clone, "demo"), list_commands(clone, "setup")
     assert "pip install" not in demo
-    assert ALL in everything
-    assert "-m venv" not in demo + everything
+    assert ALL in setup
+    assert "-m venv" not in demo + setup
 
 
 def test_after_setup_the_demo_installs_nothing(clone):
-    assert "touch .venv/ready .venv/demo-ready" in steps(clone, "setup")
-    set_up(clone, "ready", "demo-ready")
-    assert "pip install" not in steps(clone, "demo") + steps(clone, "setup")
+    assert "touch .venv/ready .venv/demo-ready" in list_commands(clone, "setup")
+    mark_installed(clone, "ready", "demo-ready")
+    assert "pip install" not in list_commands(clone, "demo") + list_commands(clone, "setup")
 
 
 def test_the_demo_ends_with_the_page_and_the_next_step(clone):
-    *_, page, following = steps(clone, "demo").strip().splitlines()
+    *_, page, next_step = list_commands(clone, "demo").strip().splitlines()
     assert f"file://{clone}/build/demo/page.html" in page
-    assert "hushgram try" in following
+    assert "hushgram try" in next_step

@@ -1,4 +1,4 @@
-"""What people install: a wheel with `hushgram` in it and nothing beside, small without extras, whole with them."""
+"""The installed package: a wheel with `hushgram` and nothing else, small without extras, complete with them."""
 
 import os
 import re
@@ -19,7 +19,7 @@ FOLDERS = ("hushgram", "schemas", "transforms", "pipelines")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def tracked(*folders):
+def list_tracked_files(*folders):
     listing = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [Path(line) for line in listing.splitlines()]
 
@@ -29,14 +29,14 @@ def installed_name(path):
     return str(path if path.parts[0] == "hushgram" else Path("hushgram", path))
 
 
-PRODUCT = {installed_name(path) for path in tracked(*FOLDERS) if not (ROOT / path).is_symlink()}
+PRODUCT = {installed_name(path) for path in list_tracked_files(*FOLDERS) if not (ROOT / path).is_symlink()}
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
     """The project as a clone has it: tracked files, and links as links."""
     folder = tmp_path_factory.mktemp("clone")
-    for path in tracked():
+    for path in list_tracked_files():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, folder / path, follow_symlinks=False)
     return folder
@@ -44,8 +44,8 @@ def copy(tmp_path_factory):
 
 def build(copy, kind, output):
     command = [sys.executable, "-m", "build", f"--{kind}", "--outdir", output]
-    done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
     [package] = output.iterdir()
     return package
 
@@ -73,9 +73,9 @@ def test_the_sdist_has_files_in_place_of_links_and_builds_the_same_wheel(sdist, 
         archive.extractall(tmp_path, filter="data")
     [folder] = tmp_path.iterdir()
     (tmp_path / "wheel").mkdir()
-    with zipfile.ZipFile(build(folder, "wheel", tmp_path / "wheel")) as again, zipfile.ZipFile(wheel) as first:
-        assert sorted(again.namelist()) == sorted(first.namelist())
-        assert all(again.read(name) == first.read(name) for name in first.namelist() if name.startswith("hushgram/"))
+    with zipfile.ZipFile(build(folder, "wheel", tmp_path / "wheel")) as rebuilt, zipfile.ZipFile(wheel) as first:
+        assert sorted(rebuilt.namelist()) == sorted(first.namelist())
+        assert all(rebuilt.read(name) == first.read(name) for name in first.namelist() if name.startswith("hushgram/"))
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -83,14 +83,14 @@ def test_a_type_error_is_found_in_every_folder(copy, folder):
     """Also in folders that are links in the package; a tool that passed them over would find nothing in them, ever."""
     if not (copy / ".mypy_cache").exists() and (ROOT / ".mypy_cache").exists():
         shutil.copytree(ROOT / ".mypy_cache", copy / ".mypy_cache")
-    planted = copy / folder / "planted.py"
-    planted.write_text('wrong: int = "text"\n')
+    bad_module = copy / folder / "planted.py"
+    bad_module.write_text('wrong: int = "text"\n')
     command = [sys.executable, "-m", "mypy"]
-    done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
-    planted.unlink()
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert f"{installed_name(Path(folder, 'planted.py'))}:1: error: Incompatible types" in done.stdout
-    assert "Found 1 error in 1 file" in done.stdout
+    completed = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+    bad_module.unlink()
+    assert completed.returncode == 1, completed.stdout + completed.stderr
+    assert f"{installed_name(Path(folder, 'planted.py'))}:1: error: Incompatible types" in completed.stdout
+    assert "Found 1 error in 1 file" in completed.stdout
 
 
 class Environment:
@@ -103,13 +103,13 @@ class Environment:
         self.run("python", "-m", "pip", "install", *options, f"hushgram{extras} @ {wheel.as_uri()}")
 
     def run(self, program, *arguments, code=0):
-        """What a program of the environment prints."""
+        """The output of a program of the environment."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
         command = [self.folder / "venv" / "bin" / program, *arguments]
         output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        done = subprocess.run(command, cwd=self.folder, env=environment, **output)
-        assert done.returncode == code, done.stdout
-        return done.stdout
+        completed = subprocess.run(command, cwd=self.folder, env=environment, **output)
+        assert completed.returncode == code, completed.stdout
+        return completed.stdout
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ ROOMS = ("hushgram", "hushgram.schemas", "hushgram.transforms", "hushgram.pipeli
 FOLDERS = {room: ROOT / room.rpartition(".")[2] for room in ROOMS}
 LINKS = ("schemas", "transforms", "pipelines")
 DOORS = {"__main__.py", "beam.py"}
-"""Files of `hushgram/` that only name what lies in the other rooms."""
+"""Files of `hushgram/` that only re-export names of the other rooms."""
 MATHEMATICS_NEEDS = {"hushgram", "numpy", "scipy", "yaml"}
 
 
@@ -66,7 +66,7 @@ def test_using_hushgram_loads_neither_beam_nor_avro_nor_yaml():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_hushgram_names_what_it_offers():
+def test_hushgram_lists_its_public_names():
     import hushgram
 
     assert {name for name in dir(hushgram) if name in hushgram.__all__} == set(hushgram.__all__)

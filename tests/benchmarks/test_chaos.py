@@ -34,8 +34,8 @@ from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.sinks.files import as_avro
 from hushgram.transforms.sources.message_batch import MessageBatch
-from tests.helpers.reports import exact_tallies
-from tests.helpers.tables import snapshot
+from tests.helpers.reports import compute_tallies
+from tests.helpers.tables import make_snapshot
 
 NOW = 1_767_225_600_000
 KEY = ("commute", None, NOW, "0011223344556677")
@@ -108,7 +108,7 @@ def test_the_expected_tallies_are_those_of_a_loop_over_the_reports(collections):
             row |= {"group": reports.group, "event_time": reports.event_time}
             rows += [{**row, "cell": cell} for cell in reports.cells]
     books = ledger.books()
-    expected = exact_tallies(list(collections.values()), rows)
+    expected = compute_tallies(list(collections.values()), rows)
     assert {key: counts.tolist() for key, counts in books.tallies.items()} == expected
     assert books.reports == len(rows)
 
@@ -235,7 +235,7 @@ def test_a_missing_letter_and_a_surplus_letter_are_noticed():
 
 
 def test_a_row_that_differs_from_the_best_file_is_noticed():
-    best = [snapshot(), snapshot(group="DE", reports=10)]
+    best = [make_snapshot(), make_snapshot(group="DE", reports=10)]
     assert verdict.find_wrong_rows(best, best) == []
     assert verdict.find_wrong_rows([replace(best[0], pane=Pane(0, 9, "late")), best[1]], best) == []
     assert verdict.find_wrong_rows([replace(best[0], mean=best[0].mean * (1 + 1e-12)), best[1]], best) == []

@@ -1,4 +1,4 @@
-"""Dataflow, as far as it can be shown without the service: the job it would be sent, and the templates' parameters."""
+"""Dataflow, as far as can be tested without the service: the job it would receive, and the templates' parameters."""
 
 import argparse
 import json
@@ -44,8 +44,8 @@ DAYS = "windows of 1d every 1h, delay 2m, age 1d, early 1m"
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory):
-    """By command, options as a person would give them."""
+def arguments_by_command(tmp_path_factory):
+    """By command, the arguments that a person would type."""
     folder = tmp_path_factory.mktemp("dataflow")
     (folder / "collections.yaml").write_text(YAML)
     (folder / "reports.avro").write_bytes(b"")
@@ -59,25 +59,25 @@ def given(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def jobs(given):
-    return {name: Translated(name, given[name]) for name in given}
+def jobs(arguments_by_command):
+    return {name: TranslatedJob(name, arguments_by_command[name]) for name in arguments_by_command}
 
 
-class Translated:
-    """The pipeline of the job, as Dataflow gets it, and what Beam makes of its coders."""
+class TranslatedJob:
+    """The pipeline of the job, as Dataflow receives it, and its coders."""
 
-    def __init__(self, name, given):
+    def __init__(self, name, arguments):
         parser = argparse.ArgumentParser()
         module = template.COMMANDS[name]
         module.add_arguments(parser)
-        options, for_beam = parser.parse_known_args(given)
+        options, beam_arguments = parser.parse_known_args(arguments)
         if module is stream:
-            engine, for_beam = for_stream(for_beam)
+            engine, beam_arguments = for_stream(beam_arguments)
             job = (stream.job_of(options, engine),)
         else:
-            job = aggregate.job_of(options, for_beam)
+            job = aggregate.job_of(options, beam_arguments)
             job = job, plan_attempt(job.output, job.run, aggregate.input_files(job.inputs), [])
-        pipeline = beam.Pipeline(options=PipelineOptions(for_beam))
+        pipeline = beam.Pipeline(options=PipelineOptions(beam_arguments))
         module.build(pipeline, *job)
         runner = pipeline.runner
         self.job = pipeline.run().job
@@ -88,8 +88,8 @@ class Translated:
     def coder_of(self, pcollection):
         return self.context.coders.get_by_id(self.proto.components.pcollections[pcollection].coder_id)
 
-    def grouped(self):
-        """By step, the coder of what goes into each group by key of ours: what is shuffled, and kept until it is."""
+    def find_grouped_coders(self):
+        """By step, the coder of the elements that each of our groups by key shuffles, and keeps until then."""
         return {
             name: self.coder_of(next(iter(step.inputs.values())))
             for name, step in self.steps.items()
@@ -98,40 +98,40 @@ class Translated:
             and "/ReshufflePerKey/" not in name  # Beam's own, with coders of its own
         }
 
-    def states(self):
-        """By step and state, the coder of what is kept."""
-        found = {}
+    def find_state_coders(self):
+        """By step and state, the coder of the state."""
+        state_coders = {}
         for name, step in self.steps.items():
             if step.spec.urn == "beam:transform:pardo:v1":
                 for state, spec in api.ParDoPayload.FromString(step.spec.payload).state_specs.items():
                     kind = getattr(spec, spec.WhichOneof("spec"))
                     coder = getattr(kind, "coder_id", "") or kind.element_coder_id
-                    found[name, state] = self.context.coders.get_by_id(coder)
-        return found
+                    state_coders[name, state] = self.context.coders.get_by_id(coder)
+        return state_coders
 
 
-def parts_of(coder):
+def walk_coders(coder):
     yield coder
     for part in getattr(coder, "_coders", None) or [getattr(coder, "_elem_coder", None)]:
         if part is not None:
-            yield from parts_of(part)
+            yield from walk_coders(part)
 
 
 def pickles(coder):
-    """Whether anything that it takes may be pickled: these two do so with whatever they do not know."""
-    loose = (coders.FastPrimitivesCoder, coders.PickleCoder)
-    return any(isinstance(part, loose) for part in parts_of(coder))
+    """Whether a coder may pickle anything: these two pickle whatever they do not know."""
+    fallback_coders = (coders.FastPrimitivesCoder, coders.PickleCoder)
+    return any(isinstance(part, fallback_coders) for part in walk_coders(coder))
 
 
 @pytest.mark.parametrize("name", ["aggregate", "stream"])
-def test_the_command_translates_its_job_and_starts_none(name, given, capsys):
-    assert command.main([name, *given[name]]) == 0
+def test_the_command_translates_its_job_and_starts_none(name, arguments_by_command, capsys):
+    assert command.main([name, *arguments_by_command[name]]) == 0
     assert capsys.readouterr().out == "the job is translated, and was not started\n"
 
 
 @pytest.mark.parametrize("name", ["aggregate", "stream"])
-def test_what_is_shuffled_has_coders_of_its_own_and_deterministic_keys(name, jobs):
-    grouped = jobs[name].grouped()
+def test_shuffled_elements_have_coders_of_ours_and_deterministic_keys(name, jobs):
+    grouped = jobs[name].find_grouped_coders()
     assert {step for step in grouped if step.startswith("Aggregate")} == {
         f"Aggregate/Combine, {HOURS}/Add up/GroupByKey",
         f"Aggregate/Combine, {DAYS}/Add up/GroupByKey",
@@ -148,10 +148,10 @@ def test_what_is_shuffled_has_coders_of_its_own_and_deterministic_keys(name, job
         assert coder.is_deterministic(), f"{step}: {coder}"
 
 
-def test_what_is_kept_as_state_has_coders_of_its_own(jobs):
-    states = jobs["stream"].states()
-    ours = {place: coder for place, coder in states.items() if not place[0].startswith("Sink")}
-    assert {place: type(coder).__name__ for place, coder in ours.items()} == {
+def test_state_has_coders_of_ours(jobs):
+    states = jobs["stream"].find_state_coders()
+    own_coders = {location: coder for location, coder in states.items() if not location[0].startswith("Sink")}
+    assert {location: type(coder).__name__ for location, coder in own_coders.items()} == {
         (f"Aggregate/Combine, {HOURS}/Accumulate", "total"): "TalliesCoder",
         (f"Aggregate/Combine, {DAYS}/Accumulate", "total"): "TalliesCoder",
         ("Aggregate/Each id once/ParDo(DeduplicateStream)", "ids"): "BytesCoder",
@@ -161,7 +161,7 @@ def test_what_is_kept_as_state_has_coders_of_its_own(jobs):
 
 @pytest.mark.parametrize("name", ["aggregate", "stream"])
 def test_accumulators_are_never_pickled(name, jobs):
-    """Of each CombineFn, which Dataflow may lift: what it would send on before the shuffle."""
+    """Of each CombineFn, which Dataflow may lift: the accumulators that it would send on before the shuffle."""
     translated = jobs[name]
     combines = {
         step.unique_name: api.CombinePayload.FromString(step.spec.payload).accumulator_coder_id
@@ -183,7 +183,7 @@ def test_a_stream_reads_the_subscription_and_inserts_into_the_table(jobs):
     assert translated.job.proto.type_ == type(translated.job.proto.type_).JOB_TYPE_STREAMING
 
 
-def test_a_batch_job_is_one_and_loads_the_table(jobs):
+def test_a_batch_job_is_translated_as_batch_and_loads_the_table(jobs):
     translated = jobs["aggregate"]
     assert any(name.startswith("Sink 0, bigquery/Insert/BigQueryBatchFileLoads") for name in translated.steps)
     assert translated.job.proto.type_ == type(translated.job.proto.type_).JOB_TYPE_BATCH
@@ -197,42 +197,42 @@ def test_all_steps_run_in_one_image_of_the_same_beam_as_here(name, jobs):
 
 
 @pytest.mark.parametrize("name", ["aggregate", "stream"])
-def test_the_metadata_are_those_of_the_options(name):
+def test_the_template_metadata_match_the_options(name):
     """`python -m deploy.dataflow.metadata` writes them anew."""
     assert (HERE / f"{name}.json").read_text() == text(name)
-    told = metadata(name)["parameters"]
-    assert [parameter["name"] for parameter in told] == list(template.options_of(name))
-    assert all(parameter["helpText"] and parameter["label"] for parameter in told)
+    parameters = metadata(name)["parameters"]
+    assert [parameter["name"] for parameter in parameters] == list(template.options_of(name))
+    assert all(parameter["helpText"] and parameter["label"] for parameter in parameters)
 
 
-def test_parameters_become_the_options_they_were_made_from():
+def test_template_parameters_become_the_options_they_were_made_from():
     for name in template.COMMANDS:
         for parameter, option in template.options_of(name).items():
             value = next(iter(option.choices or ["7"]))
             assert template.arguments(name, [f"--{parameter}={value}"]) == [f"{option.option_strings[0]}={value}"]
 
 
-def test_a_parameter_left_empty_is_none():
+def test_an_empty_template_parameter_is_left_out():
     assert template.arguments("stream", ["--topic=", "--sink=", "--streaming"]) == ["--streaming"]
 
 
 @pytest.mark.parametrize("name", ["aggregate", "stream"])
-def test_what_the_launcher_runs_translates_the_job(name, given, monkeypatch, capsys):
+def test_the_template_launcher_translates_the_job(name, arguments_by_command, monkeypatch, capsys):
     """With its parameters as the launcher gives them, in the way it runs a file."""
-    parameters = [option.replace("--as-of", "--as_of") for option in given[name]]
+    parameters = [option.replace("--as-of", "--as_of") for option in arguments_by_command[name]]
     monkeypatch.setenv("HUSHGRAM_COMMAND", name)
     monkeypatch.setattr(sys, "argv", [os.fspath(HERE / "main.py"), *parameters])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_info:
         runpy.run_path(os.fspath(HERE / "main.py"), run_name="__main__")
-    assert ended.value.code == 0
+    assert exit_info.value.code == 0
     assert "translated" in capsys.readouterr().out
 
 
-def test_the_metadata_files_are_json_of_what_dataflow_knows():
-    known = {"name", "label", "helpText", "isOptional", "regexes"}
+def test_the_metadata_files_have_only_fields_that_dataflow_knows():
+    parameter_fields = {"name", "label", "helpText", "isOptional", "regexes"}
     for name in template.COMMANDS:
         content = json.loads((HERE / f"{name}.json").read_text())
         assert set(content) <= {
             "name", "description", "streaming", "supportsAtLeastOnce", "supportsExactlyOnce", "parameters",
         }  # fmt: skip
-        assert all(set(parameter) <= known for parameter in content["parameters"])
+        assert all(set(parameter) <= parameter_fields for parameter in content["parameters"])

@@ -1,4 +1,4 @@
-"""Files that cannot run here, held to what can be checked: published schemas, linters, and each other."""
+"""Files that cannot run here, checked against published schemas, linters, and each other."""
 
 import json
 import re
@@ -15,8 +15,18 @@ import pytest
 import yaml
 
 from devtools.tools import install, need, run, version
-from tests.helpers.deployments import DEPLOY, DOCKERFILES, ROOT, compose, containers, images, manifests, of_kind, pods
-from tests.helpers.tools import or_skip
+from tests.helpers.deployments import (
+    DEPLOY,
+    DOCKERFILES,
+    ROOT,
+    find_images,
+    list_containers,
+    load_compose,
+    load_manifests,
+    load_pods,
+    select_manifests,
+)
+from tests.helpers.tools import run_or_skip
 
 BIN = Path(sys.executable).parent
 KUSTOMIZE = "5.7.1"
@@ -30,25 +40,25 @@ FLINK_USER = 9999
 OURS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
-def relative(path):
+def format_path(path):
     return str(path.relative_to(ROOT))
 
 
 # ---- Dockerfiles and scripts
 
 
-@pytest.mark.parametrize("path", DOCKERFILES, ids=relative)
+@pytest.mark.parametrize("path", DOCKERFILES, ids=format_path)
 def test_dockerfiles_pass_hadolint(path):
-    done = subprocess.run([BIN / "hadolint", path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    completed = subprocess.run([BIN / "hadolint", path], capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stdout
 
 
-def test_hadolint_would_object(tmp_path):
+def test_hadolint_refuses_a_bad_dockerfile(tmp_path):
     (tmp_path / "Dockerfile").write_text("FROM debian\nRUN apt-get install curl\n")
     assert subprocess.run([BIN / "hadolint", tmp_path / "Dockerfile"], capture_output=True).returncode != 0
 
 
-@pytest.mark.parametrize("path", DOCKERFILES, ids=relative)
+@pytest.mark.parametrize("path", DOCKERFILES, ids=format_path)
 def test_images_run_without_root_and_carry_no_secret(path):
     lines = path.read_text().splitlines()
     users = [line for line in lines if line.startswith("USER")]
@@ -62,36 +72,36 @@ def test_the_user_of_workers_has_a_name():
     """Beam's boot program looks its user up when it starts, and crashes if there is none."""
     worker = (DEPLOY / "flink" / "Dockerfile").read_text()
     assert f"useradd --uid {FLINK_USER} " in worker
-    for pod in pods().values():
+    for pod in load_pods().values():
         assert pod["securityContext"]["runAsUser"] == FLINK_USER
 
 
-@pytest.mark.parametrize("path", DOCKERFILES, ids=relative)
-def test_what_images_copy_is_there_and_is_sent_to_the_builder(path):
-    sent = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+@pytest.mark.parametrize("path", DOCKERFILES, ids=format_path)
+def test_files_copied_into_images_exist_and_are_in_the_build_context(path):
+    build_context = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     for line in path.read_text().splitlines():
         if line.startswith("COPY ") and "--from" not in line:
             for source in line.split()[1:-1]:
                 assert (ROOT / source).exists(), line
-                assert source in sent, line
+                assert source in build_context, line
 
 
 def test_scripts_pass_shellcheck():
     scripts = [*DEPLOY.rglob("*.sh"), ROOT / ".ci" / "run"]
-    done = subprocess.run([BIN / "shellcheck", *scripts], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    completed = subprocess.run([BIN / "shellcheck", *scripts], capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stdout
 
 
 # ---- compose
 
 
-def test_the_compose_file_is_one():
-    vendored = resources.files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
-    jsonschema.validate(compose(), json.loads(vendored.read_text()))
+def test_the_compose_file_is_valid():
+    schema_file = resources.files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
+    jsonschema.validate(load_compose(), json.loads(schema_file.read_text()))
 
 
-def test_services_have_no_rights_and_ports_are_open_here_alone():
-    for name, service in compose()["services"].items():
+def test_compose_services_have_no_rights_and_publish_ports_on_loopback_only():
+    for name, service in load_compose()["services"].items():
         assert service["read_only"] or name == "kafka"
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert service["cap_drop"] == ["ALL"]
@@ -99,11 +109,11 @@ def test_services_have_no_rights_and_ports_are_open_here_alone():
         assert service.get("user") != "root" or name == "folders"
 
 
-def test_services_and_volumes_that_are_named_exist():
-    services, volumes = compose()["services"], compose()["volumes"]
+def test_compose_services_and_volumes_that_are_named_exist():
+    services, volumes = load_compose()["services"], load_compose()["volumes"]
     for service in services.values():
-        for other, wanted in service.get("depends_on", {}).items():
-            assert wanted["condition"] != "service_healthy" or "healthcheck" in services[other]
+        for other, dependency in service.get("depends_on", {}).items():
+            assert dependency["condition"] != "service_healthy" or "healthcheck" in services[other]
         if "network_mode" in service:
             assert service["network_mode"].removeprefix("service:") in services
         for volume in service.get("volumes", []):
@@ -112,8 +122,8 @@ def test_services_and_volumes_that_are_named_exist():
 
 
 def test_workers_cannot_reach_the_job_server():
-    """They take in what strangers sent, and it runs what it is given."""
-    services = compose()["services"]
+    """Workers process data from strangers, and the job server runs whatever it receives."""
+    services = load_compose()["services"]
     assert not set(services["jobserver"]["networks"]) & set(services["taskmanager"].get("networks", ["default"]))
     assert services["workers"]["network_mode"] == "service:taskmanager"
     for needed in ("jobmanager", "kafka"):
@@ -125,70 +135,72 @@ def test_workers_cannot_reach_the_job_server():
 
 @pytest.fixture(scope="module")
 def flink_schema():
-    """Of the operator's own resource, from its jar; closed, so that a name that it does not know is refused."""
-    or_skip(need, "java", "mvn")
+    """The schema of the operator's own resource, from its jar; closed, so that unknown names are refused."""
+    run_or_skip(need, "java", "mvn")
     jar = f"flink-kubernetes-operator-api-{version(OPERATOR, 'operator.version')}.jar"
 
     def fetch(target):
         run(["mvn", "--quiet", "--batch-mode", "-f", OPERATOR, "dependency:copy-dependencies", f"-Doutput={target}"])
 
     folder = install(f"flink-operator-{version(OPERATOR, 'operator.version')}", fetch)
-    with zipfile.ZipFile(folder / jar) as opened:
-        definition = yaml.safe_load(opened.read("META-INF/fabric8/flinkdeployments.flink.apache.org-v1.yml"))
-    [served] = [each for each in definition["spec"]["versions"] if each["name"] == "v1beta1"]
-    return closed(served["schema"]["openAPIV3Schema"])
+    with zipfile.ZipFile(folder / jar) as archive:
+        definition = yaml.safe_load(archive.read("META-INF/fabric8/flinkdeployments.flink.apache.org-v1.yml"))
+    [served_version] = [entry for entry in definition["spec"]["versions"] if entry["name"] == "v1beta1"]
+    return close_schema(served_version["schema"]["openAPIV3Schema"])
 
 
-def closed(schema):
+def close_schema(schema):
     if isinstance(schema, list):
-        return [closed(part) for part in schema]
+        return [close_schema(value) for value in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {key: closed(part) for key, part in schema.items()}
+    result = {key: close_schema(value) for key, value in schema.items()}
     if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
-        made.setdefault("additionalProperties", False)
-    if made.pop("x-kubernetes-int-or-string", False):
-        made.pop("type", None)
-        made["type"] = ["integer", "string"]
-    return made
+        result.setdefault("additionalProperties", False)
+    if result.pop("x-kubernetes-int-or-string", False):
+        result.pop("type", None)
+        result["type"] = ["integer", "string"]
+    return result
 
 
 @pytest.mark.slow
-def test_the_cluster_is_what_the_operator_knows(flink_schema):
-    [flink] = of_kind("FlinkDeployment")
-    of_all = {"apiVersion": {}, "kind": {}, "metadata": {}}
-    known = {**flink_schema, "properties": {**flink_schema["properties"], **of_all}}
-    jsonschema.validate(flink, known)
-    wrong = {**flink, "spec": {**flink["spec"], "taskManagers": {}}}
+def test_the_flink_deployment_is_valid_for_the_operator(flink_schema):
+    [flink] = select_manifests("FlinkDeployment")
+    common_properties = {"apiVersion": {}, "kind": {}, "metadata": {}}
+    schema = {**flink_schema, "properties": {**flink_schema["properties"], **common_properties}}
+    jsonschema.validate(flink, schema)
+    invalid = {**flink, "spec": {**flink["spec"], "taskManagers": {}}}
     with pytest.raises(jsonschema.ValidationError, match="taskManagers"):
-        jsonschema.validate(wrong, known)
+        jsonschema.validate(invalid, schema)
 
 
-@pytest.mark.parametrize("each", manifests(), ids=lambda each: f"{each['kind']} {each['metadata']['name']}")
-def test_manifests_are_what_kubernetes_knows(each):
-    if each["kind"] == "FlinkDeployment":
-        for template in (each["spec"]["podTemplate"], each["spec"]["taskManager"]["podTemplate"]):
+@pytest.mark.parametrize(
+    "manifest", load_manifests(), ids=lambda manifest: f"{manifest['kind']} {manifest['metadata']['name']}"
+)
+def test_manifests_are_valid_for_kubernetes(manifest):
+    if manifest["kind"] == "FlinkDeployment":
+        for template in (manifest["spec"]["podTemplate"], manifest["spec"]["taskManager"]["podTemplate"]):
             parts = template["spec"].get("containers", [{"name": "flink-main-container"}])
-            named = [{"image": "filled-in-by-the-operator", **part} for part in parts]
-            pod = {**template, "spec": {**template["spec"], "containers": named}}
+            complete_containers = [{"image": "filled-in-by-the-operator", **container} for container in parts]
+            pod = {**template, "spec": {**template["spec"], "containers": complete_containers}}
             kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
     else:
-        kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+        kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
 
 
-def test_everything_is_in_one_namespace_that_refuses_rights():
-    [namespace] = of_kind("Namespace")
+def test_all_manifests_are_in_one_namespace_that_refuses_rights():
+    [namespace] = select_manifests("Namespace")
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    others = [each["metadata"].get("namespace") for each in manifests() if each["kind"] != "Namespace"]
+    others = [manifest["metadata"].get("namespace") for manifest in load_manifests() if manifest["kind"] != "Namespace"]
     assert set(others) == {namespace["metadata"]["name"]}
 
 
 @pytest.mark.parametrize("name", ["jobmanager", "taskmanager", "submit"])
 def test_containers_have_no_rights(name):
-    pod = pods()[name]
+    pod = load_pods()[name]
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    for container in containers(pod):
+    for container in list_containers(pod):
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -202,14 +214,14 @@ def test_containers_have_no_rights(name):
 
 
 @pytest.mark.parametrize("name", ["jobmanager", "taskmanager", "submit"])
-def test_what_pods_mount_is_there(name):
-    pod = pods()[name]
+def test_volumes_mounted_by_pods_exist(name):
+    pod = load_pods()[name]
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    for container in containers(pod):
+    for container in list_containers(pod):
         assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes)
-    claims = {claim["metadata"]["name"] for claim in of_kind("PersistentVolumeClaim")}
+    claims = {claim["metadata"]["name"] for claim in select_manifests("PersistentVolumeClaim")}
     generated = yaml.safe_load((OPERATOR.parent / "kustomization.yaml").read_text())["configMapGenerator"]
-    maps = {each["name"]: each["files"] for each in generated}
+    maps = {generator["name"]: generator["files"] for generator in generated}
     guide = (DEPLOY / "flink" / "README.md").read_text()
     for volume in volumes.values():
         if "persistentVolumeClaim" in volume:
@@ -222,70 +234,74 @@ def test_what_pods_mount_is_there(name):
 
 @pytest.fixture(scope="module")
 def kustomize():
-    or_skip(need, "go")
+    run_or_skip(need, "go")
     module = f"sigs.k8s.io/kustomize/kustomize/v5@v{KUSTOMIZE}"
     return install(f"kustomize-{KUSTOMIZE}", lambda target: run(["go", "install", module], {"GOBIN": str(target)}))
 
 
 @pytest.mark.slow
-def test_kustomize_puts_all_of_it_together(kustomize):
+def test_kustomize_builds_all_manifests(kustomize):
     command = [kustomize / "kustomize", "build", OPERATOR.parent]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    built = list(yaml.safe_load_all(done.stdout))
-    [collections] = [each for each in built if each["kind"] == "ConfigMap"]
+    completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    built_manifests = list(yaml.safe_load_all(completed.stdout))
+    [collections] = [manifest for manifest in built_manifests if manifest["kind"] == "ConfigMap"]
     kubernetes_validate.validate(collections, kubernetes_validate.latest_version(), strict=True)
     assert collections["data"]["collections.yaml"] == (OPERATOR.parent / "collections.yaml").read_text()
-    others = [each for each in built if each["kind"] != "ConfigMap"]
-    assert sorted(others, key=str) == sorted(manifests(), key=str)
+    others = [manifest for manifest in built_manifests if manifest["kind"] != "ConfigMap"]
+    assert sorted(others, key=str) == sorted(load_manifests(), key=str)
 
 
-def test_workers_are_there_before_flink_and_are_started_again():
+def test_worker_containers_start_before_flink_and_are_restarted():
     """Flink never starts a container of a TaskManager's pod again, but Kubernetes does so with a sidecar."""
-    pod = pods()["taskmanager"]
+    pod = load_pods()["taskmanager"]
     assert [container["name"] for container in pod["containers"]] == ["flink-main-container"]
     [workers] = pod["initContainers"]
     assert workers["restartPolicy"] == "Always"
-    assert workers["startupProbe"]["tcpSocket"]["port"] == int(option("environment_config").partition(":")[2])
+    assert workers["startupProbe"]["tcpSocket"]["port"] == int(read_option("environment_config").partition(":")[2])
 
 
 def test_only_flink_has_a_token_of_kubernetes():
-    """Workers take in what strangers sent: they get nothing that could ask for more pods."""
-    for name, pod in pods().items():
+    """Workers process data from strangers: they get no token with which to request more pods."""
+    for name, pod in load_pods().items():
         assert pod["automountServiceAccountToken"] is False
         holders = [
-            part["name"] for part in containers(pod) if "token" in {each["name"] for each in part["volumeMounts"]}
+            container["name"]
+            for container in list_containers(pod)
+            if "token" in {mount["name"] for mount in container["volumeMounts"]}
         ]
         assert holders == ([] if name == "submit" else ["flink-main-container"])
 
 
-def option(name):
-    """Of the submission on Kubernetes."""
-    [job] = of_kind("Job")
-    [found] = [arg for arg in job["spec"]["template"]["spec"]["containers"][0]["args"] if arg.startswith(f"--{name}=")]
-    return found.partition("=")[2]
+def read_option(name):
+    """An option of the submission on Kubernetes."""
+    [job] = select_manifests("Job")
+    [matching] = [
+        arg for arg in job["spec"]["template"]["spec"]["containers"][0]["args"] if arg.startswith(f"--{name}=")
+    ]
+    return matching.partition("=")[2]
 
 
 def test_a_worker_for_each_slot_and_a_core_for_each_worker():
-    [flink] = of_kind("FlinkDeployment")
+    [flink] = select_manifests("FlinkDeployment")
     slots = flink["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"]
-    assert option("sdk_worker_parallelism") == slots
-    assert pods()["taskmanager"]["initContainers"][0]["resources"]["requests"]["cpu"] == slots
-    services = compose()["services"]
+    assert read_option("sdk_worker_parallelism") == slots
+    assert load_pods()["taskmanager"]["initContainers"][0]["resources"]["requests"]["cpu"] == slots
+    services = load_compose()["services"]
     assert f"-Dtaskmanager.numberOfTaskSlots={slots}" in services["taskmanager"]["command"]
     assert f"--sdk_worker_parallelism={slots}" in services["submit"]["command"]
 
 
 def test_a_submission_finds_flink_and_waits_for_it():
-    [flink] = of_kind("FlinkDeployment")
+    [flink] = select_manifests("FlinkDeployment")
     address = f"{flink['metadata']['name']}-rest:8081"  # the name that Flink gives to its service
-    server, wait = pods()["submit"]["initContainers"]
+    server, wait = load_pods()["submit"]["initContainers"]
     assert f"--flink-master={address}" in server["args"]
     assert f"http://{address}/" in wait["args"][0]
     compile(wait["args"][0], "wait", "exec")
 
 
 def ports_of_flink():
-    [flink] = of_kind("FlinkDeployment")
+    [flink] = select_manifests("FlinkDeployment")
     settings = flink["spec"]["flinkConfiguration"]
     return {name: int(value) for name, value in settings.items() if name.endswith(".port")}
 
@@ -294,56 +310,58 @@ def labels_of(name):
     return {"app": "hushgram-submit"} if name == "submit" else {"app": "hushgram", "component": name}
 
 
-def rules(name, direction):
+def find_rules(name, direction):
     """The rules for one direction of all policies that select a pod."""
-    found = []
-    for policy in of_kind("NetworkPolicy"):
+    matching = []
+    for policy in select_manifests("NetworkPolicy"):
         selected = policy["spec"]["podSelector"].get("matchLabels", {})
         if selected.items() <= labels_of(name).items() and direction.capitalize() in policy["spec"]["policyTypes"]:
-            found += policy["spec"].get(direction, [])
-    return found
+            matching += policy["spec"].get(direction, [])
+    return matching
 
 
-def allowed(rule, side, peer, port):
-    peers = [part.get("podSelector", {"matchLabels": {"never": ""}})["matchLabels"] for part in rule.get(side, [])]
-    right_peer = side not in rule or any(wanted.items() <= labels_of(peer).items() for wanted in peers)
-    return right_peer and any(each["port"] == port for each in rule["ports"])
+def allows(rule, side, peer, port):
+    peers = [
+        selector.get("podSelector", {"matchLabels": {"never": ""}})["matchLabels"] for selector in rule.get(side, [])
+    ]
+    matches_peer = side not in rule or any(labels.items() <= labels_of(peer).items() for labels in peers)
+    return matches_peer and any(entry["port"] == port for entry in rule["ports"])
 
 
-def test_who_has_to_talk_may():
+def test_network_policies_allow_the_connections_that_are_needed():
     ports = ports_of_flink()
-    talks = [
+    connections = [
         *(("taskmanager", "jobmanager", ports[name]) for name in ("jobmanager.rpc.port", "blob.server.port")),
         ("jobmanager", "taskmanager", ports["taskmanager.rpc.port"]),
         ("jobmanager", "taskmanager", ports["metrics.internal.query-service.port"]),
         ("taskmanager", "taskmanager", ports["taskmanager.data.port"]),
         ("submit", "jobmanager", 8081),
     ]
-    for source, target, port in talks:
-        assert any(allowed(rule, "to", target, port) for rule in rules(source, "egress")), (source, target, port)
-        assert any(allowed(rule, "from", source, port) for rule in rules(target, "ingress")), (source, target, port)
+    for source, target, port in connections:
+        assert any(allows(rule, "to", target, port) for rule in find_rules(source, "egress")), (source, target, port)
+        assert any(allows(rule, "from", source, port) for rule in find_rules(target, "ingress")), (source, target, port)
 
 
 @pytest.mark.parametrize("name", ["taskmanager", "submit"])
-def test_the_brokers_may_be_asked_where_the_submission_says_they_are(name):
-    host, _, port = option("kafka").partition(":")
+def test_network_policies_allow_the_brokers_of_the_submission(name):
+    host, _, port = read_option("kafka").partition(":")
     namespace = {"matchLabels": {"kubernetes.io/metadata.name": host.split(".")[1]}}
     rule = {"to": [{"namespaceSelector": namespace}], "ports": [{"port": int(port)}]}
-    assert rule in rules(name, "egress")
+    assert rule in find_rules(name, "egress")
 
 
-def test_who_need_not_talk_may_not():
+def test_network_policies_refuse_all_other_connections():
     for source, target, port in [("submit", "taskmanager", 50000), ("jobmanager", "submit", 8099)]:
-        assert not any(allowed(rule, "to", target, port) for rule in rules(source, "egress"))
-        assert not any(allowed(rule, "from", source, port) for rule in rules(target, "ingress"))
-    everyone = [policy for policy in of_kind("NetworkPolicy") if not policy["spec"]["podSelector"]]
-    assert any(not policy["spec"].get("ingress") and not policy["spec"].get("egress") for policy in everyone)
+        assert not any(allows(rule, "to", target, port) for rule in find_rules(source, "egress"))
+        assert not any(allows(rule, "from", source, port) for rule in find_rules(target, "ingress"))
+    default_policies = [policy for policy in select_manifests("NetworkPolicy") if not policy["spec"]["podSelector"]]
+    assert any(not policy["spec"].get("ingress") and not policy["spec"].get("egress") for policy in default_policies)
 
 
 # ---- versions
 
 
-def sources():
+def read_image_sources():
     """Of each image, where its tag comes from."""
     flink, python = version(JOB_SERVER, "flink.version"), f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert flink.startswith(version(JOB_SERVER, "flink.line") + ".")
@@ -353,7 +371,7 @@ def sources():
         "flink": f"{flink}-java17",
         "hushgram": OURS,
         "hushgram-jobserver": OURS,
-        # Tools and bases of images, which are nobody's metadata.
+        # Tools and base images, which no metadata name.
         "maven": "3.9-eclipse-temurin-17",
         "eclipse-temurin": "17-jre",
         "gcr.io/dataflow-templates-base/python311-template-launcher-base": "${LAUNCHER}",
@@ -361,27 +379,29 @@ def sources():
 
 
 def test_images_have_the_versions_of_their_one_source():
-    found = list(images())
-    assert len(found) > 10
-    for path, image in found:
+    all_images = list(find_images())
+    assert len(all_images) > 10
+    for path, image in all_images:
         name, _, tag = image.rpartition(":")
-        assert sources().get(name) == tag, f"{relative(path)}: {image}"
+        assert read_image_sources().get(name) == tag, f"{format_path(path)}: {image}"
 
 
-def test_labels_and_the_cluster_have_them_too():
+def test_image_labels_and_the_flink_deployment_have_the_same_versions():
     for path in DOCKERFILES:
         assert f'org.opencontainers.image.version="{OURS}"' in path.read_text()
-    [flink] = of_kind("FlinkDeployment")
+    [flink] = select_manifests("FlinkDeployment")
     assert flink["spec"]["flinkVersion"] == "v" + version(JOB_SERVER, "flink.line").replace(".", "_")
 
 
 def test_guides_name_no_other_versions():
-    known = {"hushgram": OURS, "hushgram-jobserver": OURS, "stream": OURS, **sources()}
-    known |= {f"apache/beam_flink{version(JOB_SERVER, 'flink.line')}_job_server": version(JOB_SERVER, "beam.version")}
+    versions = {"hushgram": OURS, "hushgram-jobserver": OURS, "stream": OURS, **read_image_sources()}
+    versions |= {
+        f"apache/beam_flink{version(JOB_SERVER, 'flink.line')}_job_server": version(JOB_SERVER, "beam.version")
+    }
     for guide in [*DEPLOY.rglob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md", *DOCKERFILES]:
         for name, tag in re.findall(r"([\w./-]+):v?(\d+\.\d+[\w.-]*)", guide.read_text()):
-            named = known.get(name) or known.get(name.rpartition("/")[2])
-            assert named == tag.rstrip("."), f"{relative(guide)}: {name}:{tag}"
+            expected = versions.get(name) or versions.get(name.rpartition("/")[2])
+            assert expected == tag.rstrip("."), f"{format_path(guide)}: {name}:{tag}"
 
 
 def test_the_guide_installs_the_operator_that_the_manifests_are_written_for():
@@ -390,7 +410,7 @@ def test_the_guide_installs_the_operator_that_the_manifests_are_written_for():
     assert f"operator-docs-stable/) {operator.rpartition('.')[0]}," in guide
 
 
-def test_the_environment_is_the_pinned_one():
+def test_installed_versions_are_the_pinned_ones():
     from importlib import metadata
 
     assert metadata.version("apache-beam") == PINNED["apache-beam"]

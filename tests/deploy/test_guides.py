@@ -8,20 +8,20 @@ import pytest
 
 from devtools.processes import Process, eventually, stop
 from devtools.tools import need, tools_folder
-from tests.helpers.deployments import GUIDES, ROOT, blocks
-from tests.helpers.tools import or_skip
+from tests.helpers.deployments import GUIDES, ROOT, read_blocks
+from tests.helpers.tools import run_or_skip
 
 MARKS = {"", "keep-running", "not-run-here"}
 READY = ("Ctrl-C stops everything", "results go to")
-"""What commands say that go on until they are interrupted."""
+"""Printed by commands that run until they are interrupted."""
 
-NOT_OURS = (".git", "build", ".pytest_tmp", ".pytest_cache")
-"""What is in the project's folder and not of its files, or is written to."""
+LEFT_OUT = (".git", "build", ".pytest_tmp", ".pytest_cache")
+"""Entries of the project's folder that are not its files, or that are written to."""
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_block_says_what_becomes_of_it(guide):
-    assert {mark for mark, _ in blocks(guide)} <= MARKS
+def test_every_block_of_a_guide_has_a_known_mark(guide):
+    assert {mark for mark, _ in read_blocks(guide)} <= MARKS
     assert "```bash" not in guide.read_text()
     assert "```shell" not in guide.read_text()
 
@@ -30,37 +30,37 @@ def test_every_block_says_what_becomes_of_it(guide):
 @pytest.mark.xdist_group("guides")  # whose commands name their ports
 @pytest.mark.parametrize(
     "guide",
-    [guide for guide in GUIDES if {"", "keep-running"} & {mark for mark, _ in blocks(guide)}],
+    [guide for guide in GUIDES if {"", "keep-running"} & {mark for mark, _ in read_blocks(guide)}],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
-def test_the_commands_do_what_the_guide_says(guide, tmp_path):
-    """One after the other, where the project's files are and nothing else is; what goes on is stopped at the end."""
-    or_skip(need, "java", "mvn", "go", "curl")
-    # On a fresh machine this takes minutes, which are not those that a command is waited for below.
+def test_the_commands_of_a_guide_run(guide, tmp_path):
+    """One after the other, in a folder with the project's files only; commands that go on are stopped at the end."""
+    run_or_skip(need, "java", "mvn", "go", "curl")
+    # On a fresh machine this takes minutes, which do not count towards the waiting for a command below.
     subprocess.run([sys.executable, "-m", "devtools", "install"], cwd=ROOT, check=True)
     home, temporary = tmp_path / "project", tmp_path / "tmp"
     home.mkdir()
     temporary.mkdir()
     for path in ROOT.iterdir():
-        if path.name not in NOT_OURS:
+        if path.name not in LEFT_OUT:
             (home / path.name).symlink_to(path)
     environment = {"TMPDIR": str(temporary), "PYTHONPATH": str(home), "HUSHGRAM_TOOLS": str(tools_folder())}
-    running = []
+    processes = []
     try:
-        for number, (mark, commands) in enumerate(blocks(guide)):
+        for number, (mark, commands) in enumerate(read_blocks(guide)):
             if mark == "not-run-here":
                 continue
             script = f"cd {home}\nset -euo pipefail\n{commands}"
             process = Process(["bash", "-c", script], tmp_path / f"block-{number}.log", environment)
-            running.append(process)
+            processes.append(process)
             if mark == "keep-running":
                 process.wait(lambda log=process.log: any(word in log.read_text() for word in READY))
             else:
-                eventually(f"the end of block {number}", lambda ended=process: not ended.alive)
+                eventually(f"the end of block {number}", lambda finished=process: not finished.alive)
                 assert process.returncode == 0, f"{commands}\n{process.tail()}"
-            for other in running:
+            for other in processes:
                 assert other.returncode in (None, 0), other.tail()
     finally:
-        for process in reversed(running):
+        for process in reversed(processes):
             process.signal(signal.SIGINT)
-        stop(running, grace=30)
+        stop(processes, grace=30)

@@ -1,4 +1,4 @@
-"""The pool of Python workers, as a process: a worker that is promised to a runner comes, or the runner is told."""
+"""The pool of Python workers, as a process: a worker that is promised to a runner comes, or it gets an error."""
 
 import os
 import signal
@@ -32,13 +32,13 @@ class Runner(services.BeamFnControlServicer):
 
 @pytest.fixture
 def runner():
-    made = Runner()
+    servicer = Runner()
     server = grpc.server(ThreadPoolExecutor(8))
-    services.add_BeamFnControlServicer_to_server(made, server)
-    made.address = f"{HOST}:{server.add_insecure_port(f'{HOST}:0')}"
+    services.add_BeamFnControlServicer_to_server(servicer, server)
+    servicer.address = f"{HOST}:{server.add_insecure_port(f'{HOST}:0')}"
     server.start()
-    yield made
-    made.over.set()
+    yield servicer
+    servicer.over.set()
     server.stop(5).wait()
 
 
@@ -55,15 +55,15 @@ def pool(tmp_path):
         stop([process])
 
 
-def asked_for(pool, runner):
-    """The pool's answer, in the future."""
+def request_worker(pool, runner):
+    """The future of the pool's answer."""
     stub = services.BeamFnExternalWorkerPoolStub(grpc.insecure_channel(pool.address))
     endpoint = endpoints.ApiServiceDescriptor(url=runner.address)
     return stub.StartWorker.future(api.StartWorkerRequest(worker_id="1-1", control_endpoint=endpoint))
 
 
-def kill_one(pool, known):
-    """Kills a worker that is not among the known ones, if there is one."""
+def kill_new_workers(pool, known):
+    """Kills workers that are not among the known ones, and returns how many are known now."""
     for pid in set(pool.members()) - {pool.pid, *known}:
         known.add(pid)
         os.kill(pid, signal.SIGKILL)
@@ -71,17 +71,17 @@ def kill_one(pool, known):
 
 
 def test_a_worker_that_is_killed_while_it_starts_is_started_again(pool, runner):
-    answer, killed = asked_for(pool, runner), set()
-    eventually("a worker to kill", lambda: kill_one(pool, killed))
+    answer, killed = request_worker(pool, runner), set()
+    eventually("a worker to kill", lambda: kill_new_workers(pool, killed))
     assert not runner.connected.is_set()
     assert answer.result(120).error == ""
     assert runner.connected.wait(60)
     assert f"worker 1-1 ended with -9 before it had connected to {runner.address}" in pool.tail()
 
 
-def test_a_worker_that_never_comes_up_is_told_to_the_runner(pool, runner):
-    answer, killed = asked_for(pool, runner), set()
-    eventually("the end of every attempt", lambda: kill_one(pool, killed) and answer.done())
+def test_a_worker_that_never_comes_up_is_reported_to_the_runner(pool, runner):
+    answer, killed = request_worker(pool, runner), set()
+    eventually("the end of every attempt", lambda: kill_new_workers(pool, killed) and answer.done())
     assert answer.result().error == (
         "worker 1-1 ended with -9 before it had connected, 4 times: the output of the pool tells why"
     )

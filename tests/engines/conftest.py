@@ -15,9 +15,9 @@ from devtools.beam import prism as prism_program
 from devtools.jobs import ENDED
 from devtools.processes import Process, eventually, stop
 from hushgram import load_collections
-from tests.helpers.pools import beams_pool
-from tests.helpers.streams import YAML, Topic, letters_in, tallies_in
-from tests.helpers.tools import or_skip
+from tests.helpers.pools import run_beam_pool
+from tests.helpers.streams import YAML, Topic, count_letters, read_tallies
+from tests.helpers.tools import run_or_skip
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,8 +28,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.slow)
 
 
-def _running(service):
-    or_skip(service.start)
+def _run_service(service):
+    run_or_skip(service.start)
     yield service
     service.stop()
 
@@ -49,17 +49,17 @@ def collections(folder):
 
 @pytest.fixture(scope="session")
 def broker(folder):
-    yield from _running(Broker(folder / "kafka"))
+    yield from _run_service(Broker(folder / "kafka"))
 
 
 @pytest.fixture(scope="session")
 def cluster(folder):
-    yield from _running(Cluster(folder / "flink"))
+    yield from _run_service(Cluster(folder / "flink"))
 
 
 @pytest.fixture(scope="session")
 def server(folder):
-    yield from _running(Postgres(folder / "postgres"))
+    yield from _run_service(Postgres(folder / "postgres"))
 
 
 @pytest.fixture
@@ -75,28 +75,28 @@ def postgres(server, monkeypatch):
 def sturdy_cluster(folder):
     """State on disk, and jobs that outlive the JobManager; one TaskManager, since Beam's pool is for one."""
     settings = {"state.backend.type": "rocksdb", "state.backend.incremental": "true"}
-    yield from _running(Cluster(folder / "sturdy", task_managers=1, settings=settings, high_availability=True))
+    yield from _run_service(Cluster(folder / "sturdy", task_managers=1, settings=settings, high_availability=True))
 
 
 @pytest.fixture
 def boot_pool(boot, tmp_path):
     """Workers as those of the images: they know the job's options, and keep state in memory that ours do not."""
-    with beams_pool(Path(sys.executable), boot, tmp_path, {"PYTHONPATH": str(ROOT)}) as address:
+    with run_beam_pool(Path(sys.executable), boot, tmp_path, {"PYTHONPATH": str(ROOT)}) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def prism():
-    return or_skip(prism_program)
+    return run_or_skip(prism_program)
 
 
 @pytest.fixture(scope="session")
 def boot():
-    return or_skip(boot_program)
+    return run_or_skip(boot_program)
 
 
-class Run:
-    """`hushgram stream`, as a person starts it, and what it has written so far."""
+class StreamRun:
+    """`hushgram stream`, as a person starts it, and its results so far."""
 
     def __init__(self, folder, name, *options):
         self.output = folder / name
@@ -108,31 +108,31 @@ class Run:
         self.process = Process(command, folder / f"{name}.log", environment)
 
     def until_tallies(self, expected, seconds=300):
-        """Waits for exactly these; a tally that is ever too high fails at once."""
+        """Waits for exactly these tallies; one that is ever too high fails at once."""
 
-        def all_there():
+        def is_complete():
             if not self.process.alive:
                 raise AssertionError(f"the command ended; {self.process.tail()}")
             time.sleep(1)  # reading it all takes a core, which the engine has better use for
-            found = tallies_in(self.output)
-            for key, counts in found.items():
+            tallies = read_tallies(self.output)
+            for key, counts in tallies.items():
                 assert sum(counts) <= sum(expected.get(key, [])), f"{key}: counted too often"
-            return found == expected
+            return tallies == expected
 
         try:
-            eventually("the final tallies", all_there, seconds)
+            eventually("the final tallies", is_complete, seconds)
         except TimeoutError:
-            assert tallies_in(self.output) == expected
+            assert read_tallies(self.output) == expected
 
     def until_letters(self, refused, of_unknown_number, seconds=300):
         """Letters are written when the minute of receipt is over."""
         try:
-            eventually("the letters", lambda: letters_in(self.output) == (refused, of_unknown_number), seconds)
+            eventually("the letters", lambda: count_letters(self.output) == (refused, of_unknown_number), seconds)
         except TimeoutError:
-            assert letters_in(self.output) == (refused, of_unknown_number)
+            assert count_letters(self.output) == (refused, of_unknown_number)
 
-    def until_some(self, seconds=300):
-        eventually("the first pane", lambda: tallies_in(self.output), seconds)
+    def until_first_pane(self, seconds=300):
+        eventually("the first pane", lambda: read_tallies(self.output), seconds)
 
     def stop(self):
         stop([self.process])
@@ -154,7 +154,7 @@ def start_stream(folder, name):
     runs = []
 
     def start(*options, suffix=""):
-        runs.append(Run(folder, name + suffix, *options))
+        runs.append(StreamRun(folder, name + suffix, *options))
         return runs[-1]
 
     yield start
@@ -165,22 +165,24 @@ def start_stream(folder, name):
 @pytest.fixture
 def on_cluster(topic, start_stream):
     """Starts a stream on a Flink cluster; the job ends with the test."""
-    started = []
+    jobs = []
 
-    def running(cluster, run):
+    def find_running_jobs(cluster, run):
         run.process.check()
         return [job.id for job in cluster.jobs() if job.name == run.output.name and job.state == "RUNNING"]
 
     def start(cluster, *options, suffix=""):
         run = start_stream(*topic.options, *cluster.options(), *options, suffix=suffix)
-        [job, *_] = eventually(f"job {run.output.name}", lambda: running(cluster, run))
-        started.append((cluster, job))
+        [job, *_] = eventually(f"job {run.output.name}", lambda: find_running_jobs(cluster, run))
+        jobs.append((cluster, job))
         return run, job
 
     yield start
-    for cluster, job in started:
+    for cluster, job in jobs:
         # A cluster of the test's own may have been stopped by now.
-        if cluster.processes and any(each.id == job and each.state not in ENDED for each in cluster.jobs()):
+        if cluster.processes and any(
+            candidate.id == job and candidate.state not in ENDED for candidate in cluster.jobs()
+        ):
             cluster.cancel(job)
 
 

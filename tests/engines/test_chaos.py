@@ -6,16 +6,19 @@ That it notices a loss is tested without engines, in `tests/benchmarks`.
 from benchmarks.chaos import run as chaos
 from benchmarks.chaos.run import ChaosPlan
 from benchmarks.chaos.schedule import KINDS, Fault, Injury
-from tests.helpers.tools import or_skip
+from tests.helpers.tools import run_or_skip
 
-NAMED = {kind.name: kind for kind in KINDS}
+KINDS_BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 def test_a_stream_outlives_two_faults_at_once(tmp_path):
-    both = Injury(NAMED["kill workers"], 0.0, 0.0, 0.3), Injury(NAMED["stall database"], 0.5, 3.0, 0.7)
-    faults = iter([Fault(1, 0.5, both)])
+    injuries = (
+        Injury(KINDS_BY_NAME["kill workers"], 0.0, 0.0, 0.3),
+        Injury(KINDS_BY_NAME["stall database"], 0.5, 3.0, 0.7),
+    )
+    faults = iter([Fault(1, 0.5, injuries)])
     lines = []
     plan = ChaosPlan(5, faults, 30, tmp_path / "run", with_disks=False, until_last_letter=False, say=lines.append)
-    [survived] = or_skip(chaos.run, plan)
-    assert survived.problems == ()
+    [outcome] = run_or_skip(chaos.run, plan)
+    assert outcome.problems == ()
     assert "exact" in lines[1]

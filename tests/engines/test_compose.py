@@ -8,13 +8,13 @@ import pytest
 from devtools.flink import flink
 from devtools.processes import HOST, Process, free_port, stop
 from devtools.tools import need
-from tests.helpers.deployments import compose
-from tests.helpers.tools import or_skip
+from tests.helpers.deployments import load_compose
+from tests.helpers.tools import run_or_skip
 
 
 @pytest.fixture
 def ports():
-    or_skip(need, "java")
+    run_or_skip(need, "java")
     return {"rest.port": free_port(), "jobmanager.rpc.port": free_port()}
 
 
@@ -22,26 +22,26 @@ def ports():
 def run_service(tmp_path, ports):
     """Runs the command of a service; its folders, and the names of its network, are this machine's."""
     (tmp_path / "state").mkdir()
-    running = []
-    here = {"/opt/flink/bin": str(flink() / "bin"), "=/tmp": f"={tmp_path}", "///state": f"//{tmp_path}/state"}
-    here |= dict.fromkeys(["=jobmanager", "=taskmanager", "=0.0.0.0"], f"={HOST}")
+    processes = []
+    replacements = {"/opt/flink/bin": str(flink() / "bin"), "=/tmp": f"={tmp_path}", "///state": f"//{tmp_path}/state"}
+    replacements |= dict.fromkeys(["=jobmanager", "=taskmanager", "=0.0.0.0"], f"={HOST}")
 
     def run(name):
         command = [f"-D{setting}={port}" for setting, port in ports.items()]
-        for word in reversed(compose()["services"][name]["command"]):
-            for there, ours in here.items():
-                word = word.replace(there, ours)
+        for word in reversed(load_compose()["services"][name]["command"]):
+            for original, replacement in replacements.items():
+                word = word.replace(original, replacement)
             command.insert(0, word)
         environment = {"FLINK_LOG_DIR": str(tmp_path / "log"), "FLINK_PID_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
         environment["JAVA_TOOL_OPTIONS"] = f"-Djava.io.tmpdir={tmp_path} -XX:-UsePerfData"
-        running.append(Process(command, tmp_path / f"{name}.log", environment))
-        return running[-1]
+        processes.append(Process(command, tmp_path / f"{name}.log", environment))
+        return processes[-1]
 
     yield run
-    stop(running)
+    stop(processes)
 
 
-def test_job_manager_and_task_manager_find_each_other(run_service, ports):
+def test_job_manager_and_task_manager_of_the_compose_file_find_each_other(run_service, ports):
     def ask(path):
         with build_opener(ProxyHandler({})).open(f"http://{HOST}:{ports['rest.port']}{path}", timeout=5) as answer:
             return json.load(answer)

@@ -1,4 +1,4 @@
-"""Kafka to Flink to files: every count exact, every refusal told, whatever dies on the way."""
+"""Kafka to Flink to files: every count exact, every refusal reported, whatever dies on the way."""
 
 import os
 import signal
@@ -21,73 +21,75 @@ from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
 from hushgram.schemas.messages import encode_message
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.tallies import Tallies, encode
-from tests.helpers.reports import avro_file, batch_rows, exact_tallies, report_rows
-from tests.helpers.streams import Stream, everything, read_topic, tallies_in
-from tests.helpers.tables import rows_in
+from tests.helpers.reports import compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
+from tests.helpers.streams import Stream, make_mixed_stream, read_tallies, read_topic
+from tests.helpers.tables import read_rows
 
 ROOT = Path(__file__).parents[2]
 SPAN = 10.0
 """Seconds over which a stream that meets a fault is sent."""
 
 
-def test_a_stream_with_everything_in_it(folder, collections, topic, on_flink, cluster, postgres, now):
-    sink = ["--sink", _with_password_file(postgres, folder / "pgpass")]
-    early, later = everything(collections, now, seed=1), everything(collections, now, seed=50)
+def test_a_stream_of_good_and_bad_messages_on_flink_is_counted_exactly(
+    folder, collections, topic, on_flink, cluster, postgres, now
+):
+    sink = ["--sink", _url_with_password_file(postgres, folder / "pgpass")]
+    early, later = make_mixed_stream(collections, now, seed=1), make_mixed_stream(collections, now, seed=50)
     topic.send(early.messages)
     run, job = on_flink(*sink)
-    run.until_some()
+    run.until_first_pane()
     topic.send(later.messages)
     early.add(later)
-    expected = exact_tallies(list(collections.values()), early.accepted)
+    expected = compute_tallies(list(collections.values()), early.accepted)
     run.until_tallies(expected)
     run.until_letters(early.refused, early.of_unknown_number)
     assert cluster.dropped_late(job) == 0
-    _until_the_table_has_the_best(postgres, run.output)
-    _estimates_are_those_of_a_batch_run(folder, collections, early, run.output)
-    _on_time_panes_hold_what_they_promise(topic, collections, early, run.output)
-    _until_all_is_read(topic)
-    _the_job_outlives_its_command(run, cluster, job)
+    _wait_for_best_panes_in_table(postgres, run.output)
+    _compare_estimates_with_batch_run(folder, collections, early, run.output)
+    _check_on_time_panes(topic, collections, early, run.output)
+    _wait_until_all_is_read(topic)
+    _check_job_outlives_command(run, cluster, job)
     cluster.cancel(job)
 
     # Replay: the same topic again, all of it backlog now.
-    again, _ = on_flink(*sink, suffix="-again")
-    again.until_tallies(expected)
-    assert _bytes_in(again.output) == _bytes_in(run.output)
-    again.until_letters(early.refused, early.of_unknown_number)
-    _until_the_table_has_the_best(postgres, run.output, again.output)
+    replay, _ = on_flink(*sink, suffix="-again")
+    replay.until_tallies(expected)
+    assert _encode_tallies(replay.output) == _encode_tallies(run.output)
+    replay.until_letters(early.refused, early.of_unknown_number)
+    _wait_for_best_panes_in_table(postgres, run.output, replay.output)
 
 
-def _the_job_outlives_its_command(run, cluster, job):
+def _check_job_outlives_command(run, cluster, job):
     run.process.signal(signal.SIGINT)
     eventually("the end of the command", lambda: not run.process.alive)
     assert run.process.returncode == 130, run.process.tail()
     first, last = run.process.log.read_text().splitlines()  # and not a line of Beam's
     assert first.startswith("reading ")
     assert last == "hushgram: the job goes on; Flink is where it is stopped"
-    assert [each.state for each in cluster.jobs() if each.id == job] == ["RUNNING"]
+    assert [listed.state for listed in cluster.jobs() if listed.id == job] == ["RUNNING"]
     assert list(run.temporary.iterdir()) == []
 
 
-def _with_password_file(postgres, file):
-    """The address for workers that run since before there was a password: it is not in their environment."""
+def _url_with_password_file(postgres, file):
+    """The address for workers that started before there was a password, which is not in their environment."""
     password = postgres.environment["PGPASSWORD"].replace(":", r"\:")
     file.write_text(f"*:*:*:*:{password}\n")
     file.chmod(0o600)
     return f"{postgres.url}?passfile={quote(str(file))}"
 
 
-def _until_the_table_has_the_best(postgres, *outputs):
+def _wait_for_best_panes_in_table(postgres, *outputs):
     """Of all panes that the runs have written to files, the best of each window."""
 
-    def the_same():
-        written = best(s for output in outputs for s in read_results(str(output), "snapshots", Snapshot.from_avro))
-        return rows_in(postgres) == [snapshot.to_avro() for snapshot in written]
+    def is_same():
+        expected = best(s for output in outputs for s in read_results(str(output), "snapshots", Snapshot.from_avro))
+        return read_rows(postgres) == [snapshot.to_avro() for snapshot in expected]
 
-    eventually("the best panes in the table", the_same, 30)
+    eventually("the best panes in the table", is_same, 30)
 
 
-def _estimates_are_those_of_a_batch_run(folder, collections, stream, output):
-    (folder / "accepted.avro").write_bytes(avro_file([{**row, "id": None} for row in stream.accepted]))
+def _compare_estimates_with_batch_run(folder, collections, stream, output):
+    (folder / "accepted.avro").write_bytes(encode_avro_file([{**row, "id": None} for row in stream.accepted]))
     arguments = ["--collections", str(folder / "collections.yaml"), "--input", str(folder / "accepted.avro")]
     assert command.main(["aggregate", *arguments, "--output", str(folder / "batch")]) == 0
     streamed, batch = (
@@ -95,13 +97,13 @@ def _estimates_are_those_of_a_batch_run(folder, collections, stream, output):
         for directory in (output, folder / "batch")
     )
     assert streamed.keys() == batch.keys()
-    for key, ours in streamed.items():
-        assert ours.reports == batch[key].reports
-        np.testing.assert_allclose(ours.probabilities, batch[key].probabilities, atol=1e-9)
-        np.testing.assert_allclose(ours.mean, batch[key].mean, rtol=1e-9)
+    for key, snapshot in streamed.items():
+        assert snapshot.reports == batch[key].reports
+        np.testing.assert_allclose(snapshot.probabilities, batch[key].probabilities, atol=1e-9)
+        np.testing.assert_allclose(snapshot.mean, batch[key].mean, rtol=1e-9)
 
 
-def _on_time_panes_hold_what_they_promise(topic, collections, stream, output):
+def _check_on_time_panes(topic, collections, stream, output):
     """Every accepted report that was received by the window's end plus max_delay."""
     received = {}
     for message in read_topic(topic.broker.address, topic.name):
@@ -115,47 +117,50 @@ def _on_time_panes_hold_what_they_promise(topic, collections, stream, output):
                 on_time[snapshot.key] = max(on_time.get(snapshot.key, 0), snapshot.reports)
     assert on_time
     for key, reports in on_time.items():
-        promised = 0
+        required = 0
         max_delay = collections[key.collection].windows.max_delay
         for row in stream.accepted:
-            mine = row["collection"] == key.collection and key.group in (None, row["group"])
-            if mine and key.window_start <= row["event_time"] < key.window_end:
-                at = received.get(encode_message(REPORT, row))  # None: it came in a batch
-                promised += at is not None and at <= key.window_end + max_delay
-        assert reports >= promised
+            matches = row["collection"] == key.collection and key.group in (None, row["group"])
+            if matches and key.window_start <= row["event_time"] < key.window_end:
+                received_at = received.get(encode_message(REPORT, row))  # None: it came in a batch
+                required += received_at is not None and received_at <= key.window_end + max_delay
+        assert reports >= required
 
 
-def _until_all_is_read(topic):
+def _wait_until_all_is_read(topic):
     """By the offsets that the job commits, which also show its lag to whoever watches the broker."""
     consumer = Consumer({"bootstrap.servers": topic.broker.address, "group.id": "hushgram"})
     partitions = [TopicPartition(topic.name, partition) for partition in range(4)]
 
-    def committed():
-        return sum(max(0, part.offset) for part in consumer.committed(partitions, timeout=10)) == topic.sent
+    def is_committed():
+        return (
+            sum(max(0, partition_offset.offset) for partition_offset in consumer.committed(partitions, timeout=10))
+            == topic.sent_count
+        )
 
-    eventually("the committed offsets", committed)
+    eventually("the committed offsets", is_committed)
     consumer.close()
 
 
-def _bytes_in(output):
+def _encode_tallies(output):
     return {
-        key: encode(Tallies({key[3]: (sum(counts), np.array(counts))})) for key, counts in tallies_in(output).items()
+        key: encode(Tallies({key[3]: (sum(counts), np.array(counts))})) for key, counts in read_tallies(output).items()
     }
 
 
 @pytest.mark.parametrize("fault", ["task_manager", "worker", "broker"])
 def test_counts_are_exact_whatever_is_killed(collections, topic, on_flink, cluster, broker, now, fault):
-    parts = [everything(collections, now, seed=100 * part + 7, count=60) for part in range(1, 9)]
-    whole = Stream()
+    parts = [make_mixed_stream(collections, now, seed=100 * part + 7, count=60) for part in range(1, 9)]
+    total = Stream()
     for part in parts:
-        whole.add(part)
+        total.add(part)
     topic.send(parts[0].messages)
     run, job = on_flink()
-    run.until_some()
-    some_sent = threading.Event()
-    sender = threading.Thread(target=_send_slowly, args=(topic, parts[1:], some_sent))
+    run.until_first_pane()
+    partly_sent = threading.Event()
+    sender = threading.Thread(target=_send_slowly, args=(topic, parts[1:], partly_sent))
     sender.start()
-    some_sent.wait()
+    partly_sent.wait()
     if fault == "task_manager":
         cluster.kill_task_manager()
         cluster.start_task_manager()
@@ -166,13 +171,13 @@ def test_counts_are_exact_whatever_is_killed(collections, topic, on_flink, clust
         time.sleep(3)
         broker.start()
     sender.join()
-    run.until_tallies(exact_tallies(list(collections.values()), whole.accepted))
+    run.until_tallies(compute_tallies(list(collections.values()), total.accepted))
     assert cluster.dropped_late(job) == 0
 
 
 def test_a_worker_that_is_killed_while_it_starts_is_started_again(collections, topic, on_flink, cluster, now):
     """A job waits without end for a worker that it was promised."""
-    stream = everything(collections, now, seed=300, count=60)
+    stream = make_mixed_stream(collections, now, seed=300, count=60)
     topic.send(stream.messages)
     before = set(cluster.workers())
 
@@ -183,20 +188,22 @@ def test_a_worker_that_is_killed_while_it_starts_is_started_again(collections, t
     killer.start()
     run, _ = on_flink()
     killer.join()
-    run.until_tallies(exact_tallies(list(collections.values()), stream.accepted))
+    run.until_tallies(compute_tallies(list(collections.values()), stream.accepted))
 
 
-def test_a_job_as_in_production_outlives_every_part(collections, topic, on_cluster, sturdy_cluster, boot_pool, now):
+def test_a_job_as_in_production_survives_the_loss_of_every_part(
+    collections, topic, on_cluster, sturdy_cluster, boot_pool, now
+):
     """Beam's workers, RocksDB, incremental checkpoints, ZooKeeper; the TaskManager dies, then the JobManager."""
-    parts = [everything(collections, now, seed=100 * part + 3, count=60) for part in range(1, 6)]
-    sent = Stream()
+    parts = [make_mixed_stream(collections, now, seed=100 * part + 3, count=60) for part in range(1, 6)]
+    total = Stream()
 
     def send(part):
         topic.send(part.messages)
-        sent.add(part)
+        total.add(part)
 
-    def all_counted():
-        run.until_tallies(exact_tallies(list(collections.values()), sent.accepted))
+    def wait_until_counted():
+        run.until_tallies(compute_tallies(list(collections.values()), total.accepted))
 
     send(parts[0])
     nothing_staged = "--experiments=disable_logging_submission_environment"
@@ -207,68 +214,70 @@ def test_a_job_as_in_production_outlives_every_part(collections, topic, on_clust
         "--sdk_worker_parallelism=2",
         nothing_staged,
     )
-    run.until_some()
+    run.until_first_pane()
     send(parts[1])
     sturdy_cluster.kill_task_manager()
     sturdy_cluster.start_task_manager()
     send(parts[2])
-    all_counted()
+    wait_until_counted()
     send(parts[3])
     sturdy_cluster.kill_job_manager()
     sturdy_cluster.start_job_manager()
     # TaskManagers go on for a while without it: what is sent now, only the job that came back can count.
     running = [job]
-    eventually("the job", lambda: [each.id for each in sturdy_cluster.jobs() if each.state == "RUNNING"] == running)
+    eventually(
+        "the job", lambda: [listed.id for listed in sturdy_cluster.jobs() if listed.state == "RUNNING"] == running
+    )
     send(parts[4])
-    all_counted()
+    wait_until_counted()
     assert sturdy_cluster.dropped_late(job) == 0
 
 
-@pytest.mark.parametrize("kept", ["savepoint", "checkpoint"])
-def test_a_job_goes_on_from_what_was_kept(collections, topic, on_flink, cluster, now, kept):
-    """From the savepoint that it was stopped with; or, cancelled, from a checkpoint that it was told to leave."""
-    first, second = (everything(collections, now, seed=seed, count=100) for seed in (900, 950))
+@pytest.mark.parametrize("origin", ["savepoint", "checkpoint"])
+def test_a_job_resumes_from_a_savepoint_or_a_checkpoint(collections, topic, on_flink, cluster, now, origin):
+    """From the savepoint that it was stopped with; or, cancelled, from a checkpoint that it was configured to leave."""
+    first, second = (make_mixed_stream(collections, now, seed=seed, count=100) for seed in (900, 950))
     topic.send(first.messages)
     run, job = on_flink("--externalized_checkpoints_enabled", "--retain_externalized_checkpoints_on_cancellation")
-    run.until_tallies(exact_tallies(list(collections.values()), first.accepted))
-    if kept == "savepoint":
+    run.until_tallies(compute_tallies(list(collections.values()), first.accepted))
+    if origin == "savepoint":
         path = cluster.stop_with_savepoint(job)
     else:
         eventually("a checkpoint", lambda: cluster.checkpoints(job)["latest"]["completed"])
         cluster.cancel(job)
         # Asked of the job that has ended: until then a newer checkpoint may replace any that it names.
         path = cluster.checkpoints(job)["latest"]["completed"]["external_path"]
-    # Repeated afterwards: only the ids kept in the state tell that they have come before.
+    # Repeated afterwards: only the ids kept in the state show that they have come before.
     topic.send([*second.messages, *first.messages_with_ids])
-    resumed, _ = on_flink(f"--savepoint_path={path}")
+    resumed_run, _ = on_flink(f"--savepoint_path={path}")
     first.add(second)
-    resumed.until_tallies(exact_tallies(list(collections.values()), first.accepted))
-    _until_all_is_read(topic)  # the repeated ones too
-    resumed.until_tallies(exact_tallies(list(collections.values()), first.accepted))
+    resumed_run.until_tallies(compute_tallies(list(collections.values()), first.accepted))
+    _wait_until_all_is_read(topic)  # the repeated ones too
+    resumed_run.until_tallies(compute_tallies(list(collections.values()), first.accepted))
 
 
-def test_a_batch_job_on_flink_gives_what_it_gives_here(folder, collections, cluster, tmp_path):
-    rows = [row for collection in collections.values() for row in report_rows(collection, 2000, seed=5, ids=True)]
-    batches = batch_rows(collections["age"], report_rows(collections["age"], 700, seed=6))
-    (tmp_path / "one.avro").write_bytes(avro_file([*rows, *rows[:100], {**rows[0], "cell": 10**6}]))
-    (tmp_path / "two.avro").write_bytes(avro_file(batches, REPORT_BATCH) + b"damage")
+def test_a_batch_job_on_flink_gives_the_results_of_a_local_run(folder, collections, cluster, tmp_path):
+    rows = [row for collection in collections.values() for row in make_report_rows(collection, 2000, seed=5, ids=True)]
+    batches = make_batch_rows(collections["age"], make_report_rows(collections["age"], 700, seed=6))
+    (tmp_path / "one.avro").write_bytes(encode_avro_file([*rows, *rows[:100], {**rows[0], "cell": 10**6}]))
+    (tmp_path / "two.avro").write_bytes(encode_avro_file(batches, REPORT_BATCH) + b"damage")
     arguments = ["--collections", folder / "collections.yaml", "--input", tmp_path / "*.avro", "--format=jsonl"]
     arguments += ["--as-of", "2026-01-02T00:00Z", "--output"]
     results = {}
     for place, options in (("here", []), ("flink", cluster.options())):
         command_line = [sys.executable, "-m", "hushgram", "aggregate", *arguments, tmp_path / place, *options]
-        done = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        told = [line for line in done.stdout.splitlines() if line.startswith(("read ", "and "))]
+        completed = subprocess.run(command_line, cwd=ROOT, capture_output=True, text=True)
+        assert completed.returncode == 0, completed.stdout + completed.stderr
+        summary = [line for line in completed.stdout.splitlines() if line.startswith(("read ", "and "))]
         [attempt] = [path.name for path in (tmp_path / place).glob("runs/*/*") if path.is_dir()]
-        found = [(path, str(path.relative_to(tmp_path / place))) for path in (tmp_path / place).rglob("*.jsonl")]
-        results[place] = told, {name.replace(attempt, "ATTEMPT"): path.read_text() for path, name in found}
+        files = [(path, str(path.relative_to(tmp_path / place))) for path in (tmp_path / place).rglob("*.jsonl")]
+        results[place] = summary, {name.replace(attempt, "ATTEMPT"): path.read_text() for path, name in files}
     assert results["flink"] == results["here"]
 
 
-def _send_slowly(topic, parts, some_sent):
+def _send_slowly(topic, parts, partly_sent):
     for number, part in enumerate(parts):
         topic.send(part.messages)
         if number == len(parts) // 3:
-            some_sent.set()
+            partly_sent.set()
         time.sleep(SPAN / len(parts))

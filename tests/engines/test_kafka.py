@@ -1,4 +1,4 @@
-"""Kafka as it is: what a person sees when it is not as they thought, and what becomes of topics that change."""
+"""A real Kafka broker: the messages that a person sees when something is wrong, and topics that change."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +23,12 @@ from hushgram.transforms.sources.kafka_positions import Partitions, PositionsTra
 from hushgram.transforms.sources.message_batch import Gap
 from hushgram.transforms.sources.splittable import REST_SECONDS
 from tests.helpers.streams import Topic, read_topic, recreate
-from tests.helpers.tables import snapshot
+from tests.helpers.tables import make_snapshot
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=admin password=secret"
 
 
-def stream(folder, address, *more):
+def run_stream(folder, address, *more):
     arguments = ["--collections", str(folder / "collections.yaml"), "--output", str(folder / "never")]
     return command.main(["stream", *arguments, "--kafka", address, *more])
 
@@ -36,20 +36,20 @@ def stream(folder, address, *more):
 def test_a_broker_that_is_down_ends_the_command_with_a_line(folder, capsys, monkeypatch):
     monkeypatch.setattr("hushgram.transforms.kafka_client.TIMEOUT", 2)
     address = f"{HOST}:{free_port()}"
-    assert stream(folder, address, "--topic", "reports") == 2
+    assert run_stream(folder, address, "--topic", "reports") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert f"no answer from Kafka at {address}" in line
 
 
 def test_a_topic_that_does_not_exist_ends_the_command_with_a_line(folder, broker, capsys):
-    assert stream(folder, broker.address, "--topic", "nowhere") == 2
+    assert run_stream(folder, broker.address, "--topic", "nowhere") == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "topic 'nowhere'" in line
     assert "Unknown topic" in line
 
 
 @pytest.fixture(scope="module")
-def guarded(folder):
+def broker_with_password(folder):
     """A broker that asks for a password."""
     server = {
         "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -65,48 +65,59 @@ def guarded(folder):
 
 
 @pytest.mark.parametrize(("password", "code"), [("wrong", 2), ("secret", 0)])
-def test_credentials_come_from_a_file_and_are_not_told(folder, guarded, tmp_path, capsys, password, code):
+def test_kafka_credentials_come_from_a_file_and_are_not_printed(
+    folder, broker_with_password, tmp_path, capsys, password, code
+):
     file = tmp_path / "kafka.properties"
     file.write_text(
         "# who we are\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
         f"sasl.username=admin\nsasl.password={password}\n"
     )
-    send = ["--collections", str(folder / "collections.yaml"), "--kafka", guarded.address, "--topic", "reports"]
-    arguments = [*send, "--reports", "10", "--kafka-properties", str(file)]
+    source = [
+        "--collections",
+        str(folder / "collections.yaml"),
+        "--kafka",
+        broker_with_password.address,
+        "--topic",
+        "reports",
+    ]
+    arguments = [*source, "--reports", "10", "--kafka-properties", str(file)]
     assert command.main(["simulate", *arguments]) == code
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     if code:
-        assert "uthentication" in said.err
-        assert password not in said.err + said.out
+        assert "uthentication" in output.err
+        assert password not in output.err + output.out
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["single", "packed"])
-def test_live_simulation_sends_what_it_says(folder, broker, topic, tmp_path, capsys, packed):
-    made = ["--collections", str(folder / "collections.yaml"), "--kafka", broker.address, "--topic", topic.name]
+def test_live_simulation_sends_the_messages_it_reports(folder, broker, topic, tmp_path, capsys, packed):
+    source = ["--collections", str(folder / "collections.yaml"), "--kafka", broker.address, "--topic", topic.name]
     faults = ["--ids", "--late", "0.1", "--damaged", "0.05", "--repeated", "0.05", "--output", str(tmp_path)]
     amount = ["--reports", "4000", "--rate", "4000", *(["--packed"] if packed else [])]
-    assert command.main(["simulate", *made, *amount, *faults]) == 0
-    said = capsys.readouterr().out
+    assert command.main(["simulate", *source, *amount, *faults]) == 0
+    output = capsys.readouterr().out
     messages = [message.value() for message in read_topic(broker.address, topic.name)]
     decoded, refused = decode_reports(messages)
     ids = [tuple(row) for _, columns in decoded for row in columns.id.tolist()]
-    assert f"{len(refused):,} messages were cut short, {len(ids) - len(set(ids)):,} sent twice" in said
+    assert f"{len(refused):,} messages were cut short, {len(ids) - len(set(ids)):,} sent twice" in output
     assert refused
     assert len(ids) > len(set(ids))
     truth = [json.loads(line) for line in (tmp_path / "truth.jsonl").read_text().splitlines()]
-    counted = sum(t["reports"] for t in truth if t["collection"] == "commute" and t["group"] is None)
-    assert 0 < counted < 4000
+    report_count = sum(
+        entry["reports"] for entry in truth if entry["collection"] == "commute" and entry["group"] is None
+    )
+    assert 0 < report_count < 4000
     if not packed:
-        assert counted == len(set(_ids_of("commute", decoded)))
+        assert report_count == len(set(_select_ids("commute", decoded)))
 
 
-def _ids_of(name, decoded):
+def _select_ids(name, decoded):
     for _, columns in decoded:
-        mine = columns.collection.codes == columns.collection.names.index(name)
-        yield from map(tuple, columns.id[mine].tolist())
+        selected = columns.collection.codes == columns.collection.names.index(name)
+        yield from map(tuple, columns.id[selected].tolist())
 
 
-class Standing(PositionsTracker):
+class RestRecordingTracker(PositionsTracker):
     """A restriction that remembers how long the source wants to rest."""
 
     rest = None
@@ -115,8 +126,8 @@ class Standing(PositionsTracker):
         self.rest = rest
 
 
-class Reader:
-    """The source of a topic's partitions, called as an engine calls it; what it has read is kept."""
+class TopicReader:
+    """The source of a topic's partitions, called as an engine calls it; it keeps the polls and gaps that it read."""
 
     def __init__(self, broker, topic):
         self.properties = {"bootstrap.servers": broker.address, "group.id": "test"}
@@ -133,14 +144,14 @@ class Reader:
         self.source.setup()
 
     def resume(self):
-        """As after a failure, or from a savepoint: all that is left is what the checkpoint holds."""
+        """As after a failure, or from a savepoint: only the checkpoint remains."""
         self.source.teardown()
         self.start()
 
     def call(self):
-        self.tracker = Standing(self.restriction)
-        for emitted in self.source.process(self.element, self.tracker, self.watermark):
-            (self.gaps if isinstance(emitted.value, Gap) else self.polls).append(emitted.value)
+        self.tracker = RestRecordingTracker(self.restriction)
+        for output in self.source.process(self.element, self.tracker, self.watermark):
+            (self.gaps if isinstance(output.value, Gap) else self.polls).append(output.value)
         self.restriction = self.tracker.position()
         return self
 
@@ -148,16 +159,16 @@ class Reader:
         return [value for poll in self.polls for value in poll.messages]
 
     def until_it_ends(self):
-        """What the source says when it cannot go on."""
+        """The error of the source when it cannot go on."""
 
-        def ended():
+        def read_error():
             try:
                 self.call()
             except TopicError as error:
                 return str(error)
             return None
 
-        return eventually("the end of the stream", ended)
+        return eventually("the end of the stream", read_error)
 
     def until(self, count):
         eventually(f"{count} messages", lambda: len(self.call().values()) >= count)
@@ -166,9 +177,9 @@ class Reader:
 
 @pytest.fixture
 def reader(broker, topic):
-    made = Reader(broker, topic.name)
-    yield made
-    made.source.teardown()
+    topic_reader = TopicReader(broker, topic.name)
+    yield topic_reader
+    topic_reader.source.teardown()
 
 
 @pytest.fixture
@@ -220,14 +231,14 @@ def transaction(broker, topic, commit=True):
 def test_a_topic_that_is_created_again_is_read_whole(broker, topic, reader, resumed, partitions):
     topic.send([b"old"] * 200)
     reader.until(200)
-    again = recreate(broker, topic, partitions)
+    recreated = recreate(broker, topic, partitions)
     if resumed:
         reader.resume()
-    again.send([b"new %d" % number for number in range(500)])
+    recreated.send([b"new %d" % number for number in range(500)])
     reader.until(700)
     assert sorted(reader.values()[200:]) == sorted(b"new %d" % number for number in range(500))
     assert [(gap.source, gap.position) for gap in reader.gaps] == [(f"{topic.name}[{p}]", 50) for p in range(4)]
-    again.send([b"more"])
+    recreated.send([b"more"])
     reader.until(701)
 
 
@@ -246,15 +257,15 @@ def test_partitions_that_are_added_are_read(broker, admin, topic, reader):
     topic.send([b"x"] * 8)
     reader.until(8)
     admin.create_partitions([NewPartitions(topic.name, 7)])[topic.name].result(30)
-    sent = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     for partition in range(7):
-        sent.produce(topic.name, b"y", partition=partition)
-    assert sent.flush(30) == 0
+        producer.produce(topic.name, b"y", partition=partition)
+    assert producer.flush(30) == 0
     reader.until(15)
     assert not reader.gaps
 
 
-def test_messages_that_are_deleted_unread_are_told_and_the_rest_is_read(admin, topic, reader):
+def test_messages_that_are_deleted_unread_are_reported_and_the_rest_is_read(admin, topic, reader):
     topic.send([b"x"] * 400)
     admin.delete_records([TopicPartition(topic.name, 1, 30), TopicPartition(topic.name, 2, 100)])
     eventually("the deletion", lambda: first_offsets(topic.name, reader.properties, None, latest=False)[2] == 100, 30)
@@ -265,15 +276,15 @@ def test_messages_that_are_deleted_unread_are_told_and_the_rest_is_read(admin, t
     assert "offsets 0 to 99 were deleted" in details
 
 
-def test_a_broker_that_comes_back_with_less_ends_streams_that_run_and_those_that_are_resumed(folder):
-    """Were the source to go on at its offset, what is sent in place of the lost messages would never be read."""
+def test_a_broker_that_lost_messages_ends_running_and_resumed_streams(folder):
+    """Were the source to go on at its offset, messages sent in place of the lost ones would never be read."""
     with Broker(folder / "forgetful") as broker:
         readers = {}
         for name in ("running", "resumed"):
             topic = Topic(broker, name, 1)
             topic.send([b"first"] * 50)
             topic.send([b"second"] * 50)
-            readers[name] = Reader(broker, name)
+            readers[name] = TopicReader(broker, name)
             readers[name].until(100)
         broker.kill()
         for name in readers:
@@ -291,29 +302,29 @@ def test_a_broker_that_comes_back_with_less_ends_streams_that_run_and_those_that
             reader.source.teardown()
 
 
-def test_the_sink_waits_for_brokers_that_are_away(broker, topic, monkeypatch, caplog):
+def test_the_kafka_sink_waits_for_brokers_that_are_away(broker, topic, monkeypatch, caplog):
     monkeypatch.setattr("hushgram.transforms.sinks.kafka.QUIET_SECONDS", 0.5)
     sink = WriteToTopic(topic.name, {"bootstrap.servers": broker.address}, None)
     sink.setup()
     sink.start_bundle()
     broker.kill()
     for index in range(5):
-        sink.process(snapshot(index=index))
+        sink.process(make_snapshot(index=index))
     with ThreadPoolExecutor() as pool:
-        written = pool.submit(sink.finish_bundle)
+        future = pool.submit(sink.finish_bundle)
         eventually("the line", lambda: "waiting, for at most 10m: 5 snapshots" in caplog.text, 30)
         broker.start()
-        written.result(120)
+        future.result(120)
     assert "back after" in caplog.text
-    found = [decode_message(message.value())[1] for message in read_topic(broker.address, topic.name)]
-    assert [Snapshot.from_avro(record).pane.index for record in found] == [0, 1, 2, 3, 4]
+    records = [decode_message(message.value())[1] for message in read_topic(broker.address, topic.name)]
+    assert [Snapshot.from_avro(record).pane.index for record in records] == [0, 1, 2, 3, 4]
 
 
-def test_the_sink_gives_up_when_its_patience_is_over(topic):
-    nobody = {"bootstrap.servers": f"{HOST}:{free_port()}"}
-    sink = WriteToTopic(topic.name, nobody, None, patience_seconds=1)
+def test_the_kafka_sink_gives_up_when_its_patience_is_over(topic):
+    properties = {"bootstrap.servers": f"{HOST}:{free_port()}"}
+    sink = WriteToTopic(topic.name, properties, None, patience_seconds=1)
     sink.setup()
     sink.start_bundle()
-    sink.process(snapshot())
+    sink.process(make_snapshot())
     with pytest.raises(KafkaError, match=r"1 snapshots not taken .* timed out"):
         sink.finish_bundle()

@@ -11,7 +11,7 @@ from hushgram.pipelines.results import read_results
 from hushgram.schemas.avro_schemas import REPORT
 from hushgram.schemas.messages import encode_message
 from hushgram.schemas.records import Histogram
-from tests.helpers.reports import DAY, exact_tallies, report_rows, windows_of
+from tests.helpers.reports import DAY, compute_tallies, find_windows, make_report_rows
 
 ZONE = "Europe/Berlin"
 YAML = """
@@ -35,7 +35,7 @@ collections:
 """
 
 
-def last_change():
+def find_last_change():
     """The start of the latest day whose length was not 24 hours, by the standard library."""
     now = datetime.now(ZoneInfo(ZONE))
     midnight = datetime(now.year, now.month, now.day, tzinfo=now.tzinfo) - timedelta(days=7)
@@ -50,13 +50,13 @@ def test_windows_of_a_zone_are_exact_when_its_clocks_change(engine, request, fol
     path = folder / "local.yaml"
     path.write_text(YAML)
     collections = list(load_collections(path).values())
-    change, rng = last_change(), np.random.default_rng(5)
+    change, rng = find_last_change(), np.random.default_rng(5)
     rows = [
         {**row, "event_time": int(change + rng.integers(-2 * DAY, 3 * DAY))}
         for seed, collection in enumerate(collections)
-        for row in report_rows(collection, 150, seed, ids=seed == 0)
+        for row in make_report_rows(collection, 150, seed, ids=seed == 0)
     ]
-    edges = {edge for row in rows for edge in windows_of(collections[0].windows, row["event_time"])[0]}
+    edges = {edge for row in rows for edge in find_windows(collections[0].windows, row["event_time"])[0]}
     rows += [{**rows[0], "id": None, "event_time": edge - step} for edge in edges for step in (0, 1)]
     _send_in_order(topic, rows, [row["event_time"] + (DAY if index % 3 == 0 else 0) for index, row in enumerate(rows)])
     if engine == "prism":
@@ -64,13 +64,13 @@ def test_windows_of_a_zone_are_exact_when_its_clocks_change(engine, request, fol
         run = start_stream(*topic.options, "--collections", path, f"--prism_location={prism}")
     else:
         run, _ = request.getfixturevalue("on_flink")("--collections", path)
-    run.until_tallies(exact_tallies(collections, rows))
-    kept = read_results(str(run.output), "histograms", Histogram.from_avro)
+    run.until_tallies(compute_tallies(collections, rows))
+    histograms = read_results(str(run.output), "histograms", Histogram.from_avro)
     for collection in collections:
         times = [row["event_time"] for row in rows if row["collection"] == collection.name]
-        keys = {part.key for part in kept if part.key.collection == collection.name}
+        keys = {histogram.key for histogram in histograms if histogram.key.collection == collection.name}
         windows = {(key.window_start, key.window_end) for key in keys}
-        assert windows == {window for time in times for window in windows_of(collection.windows, time)}
+        assert windows == {window for time in times for window in find_windows(collection.windows, time)}
         assert len({end - start for start, end in windows}) == (1 if collection.name == "weeks" else 2)
 
 

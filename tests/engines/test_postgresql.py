@@ -33,9 +33,9 @@ from hushgram.transforms.sinks.postgresql_migrations import (
     prepare,
     version,
 )
-from tests.helpers.documents import examples
-from tests.helpers.reports import HOUR, START, avro_file, report_rows
-from tests.helpers.tables import HOSTILE, MEAN, WAVE, rows_in, snapshot
+from tests.helpers.documents import read_examples
+from tests.helpers.reports import HOUR, START, encode_avro_file, make_report_rows
+from tests.helpers.tables import HOSTILE, MEAN, WAVE, make_snapshot, read_rows
 
 ROOT = Path(__file__).parents[2]
 YAML = f"""
@@ -55,17 +55,17 @@ def reports(tmp_path_factory):
     base = tmp_path_factory.mktemp("reports")
     (base / "collections.yaml").write_text(YAML)
     for seed, collection in enumerate(load_collections(base / "collections.yaml").values()):
-        (base / f"{collection.name}.avro").write_bytes(avro_file(report_rows(collection, 2000, seed)))
+        (base / f"{collection.name}.avro").write_bytes(encode_avro_file(make_report_rows(collection, 2000, seed)))
     return ["--collections", str(base / "collections.yaml"), "--input", str(base / "*.avro"), "--as-of", "2026-06-01"]
 
 
-def written(output):
-    """The snapshots of the files, as `rows_in` tells those of the table."""
-    found = read_results(str(output), "snapshots", Snapshot.from_avro)
-    return [one.to_avro() for one in found]
+def read_written(output):
+    """The snapshots of the files, in the form that `read_rows` has for those of the table."""
+    snapshots = read_results(str(output), "snapshots", Snapshot.from_avro)
+    return [snapshot.to_avro() for snapshot in snapshots]
 
 
-def write(server, snapshots):
+def write_snapshots(server, snapshots):
     with closing(Writer(server.url)) as writer:
         return writer.write(snapshots)
 
@@ -78,14 +78,14 @@ def test_the_table_is_that_of_the_schema(postgres):
     query = """SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute
         WHERE attrelid = 'hushgram_snapshots'::regclass AND attnum > 0 AND attgenerated = '' ORDER BY attnum"""
     with postgres.connect() as connection:
-        found = connection.execute(query).fetchall()
-    assert {name: kind.replace("timestamp with time zone", "timestamptz") for name, kind, _ in found} == columns()
-    optional = [name for name, _, required in found if not required]
+        rows = connection.execute(query).fetchall()
+    assert {name: kind.replace("timestamp with time zone", "timestamptz") for name, kind, _ in rows} == columns()
+    optional = [name for name, _, required in rows if not required]
     assert optional == [field["name"] for field in SNAPSHOT.parsed["fields"] if isinstance(field["type"], list)]
 
 
 panes = st.builds(
-    snapshot,
+    make_snapshot,
     st.sampled_from([WAVE, MEAN]),
     st.sampled_from([None, "", *HOSTILE[:3]]),
     st.integers(0, 3),
@@ -98,61 +98,67 @@ panes = st.builds(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(panes, max_size=6), max_size=4), st.booleans())
 def test_any_order_and_repetition_of_panes_ends_with_the_best_of_each(postgres, bundles, again):
-    # Each tells its place by its mean, so that of two panes of equal rank it can be seen which one stayed.
-    told = [[replace(one, mean=i + j / 10) for j, one in enumerate(bundle)] for i, bundle in enumerate(bundles)]
-    told += told[: 2 * again]
+    # The mean of each pane is its number, which shows which one of two panes of equal rank stayed.
+    numbered = [[replace(pane, mean=i + j / 10) for j, pane in enumerate(bundle)] for i, bundle in enumerate(bundles)]
+    numbered += numbered[: 2 * again]
     prepare_tables(postgres.url)
     with postgres.connect() as connection:
         connection.execute("TRUNCATE hushgram_snapshots")
     with closing(Writer(postgres.url)) as writer:
-        for place, bundle in enumerate(told):
-            before = {one.key: one.rank for one in best(s for earlier in told[:place] for s in earlier)}
-            better = writer.write(bundle)
-            assert (better == 0) == all(one.key in before and one.rank <= before[one.key] for one in bundle)
-    expected = best(one for bundle in told for one in bundle)
-    assert sorted(rows_in(postgres), key=str) == sorted((one.to_avro() for one in expected), key=str)
+        for index, bundle in enumerate(numbered):
+            before = {
+                pane.key: pane.rank
+                for pane in best(earlier_pane for earlier in numbered[:index] for earlier_pane in earlier)
+            }
+            improved = writer.write(bundle)
+            assert (improved == 0) == all(pane.key in before and pane.rank <= before[pane.key] for pane in bundle)
+    expected = best(pane for bundle in numbered for pane in bundle)
+    assert sorted(read_rows(postgres), key=str) == sorted((pane.to_avro() for pane in expected), key=str)
 
 
-def test_writers_at_once_neither_wait_for_each_other_nor_lose_the_best(postgres):
+def test_concurrent_writers_neither_wait_for_each_other_nor_lose_the_best_pane(postgres):
     prepare_tables(postgres.url)
     rng = np.random.default_rng(1)
     groups = [None, *HOSTILE]
-    every = [
-        snapshot(group=group, reports=n, start=START + h * HOUR) for group in groups for h in range(3) for n in range(5)
+    snapshots = [
+        make_snapshot(group=group, reports=n, start=START + h * HOUR)
+        for group in groups
+        for h in range(3)
+        for n in range(5)
     ]
-    failed = []
+    errors = []
 
     def write_all(seed):
-        order = np.random.default_rng(seed).permutation(len(every))
+        order = np.random.default_rng(seed).permutation(len(snapshots))
         with closing(Writer(postgres.url)) as writer:
             try:
                 for part in np.array_split(order, 9):
-                    writer.write([every[place] for place in part])
+                    writer.write([snapshots[index] for index in part])
             except psycopg.Error as error:
-                failed.append(error)
+                errors.append(error)
 
     threads = [threading.Thread(target=write_all, args=[seed]) for seed in rng.integers(0, 1000, 4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not failed
-    assert {row["reports"] for row in rows_in(postgres)} == {4}
-    assert len(rows_in(postgres)) == 3 * len(groups)
+    assert not errors
+    assert {row["reports"] for row in read_rows(postgres)} == {4}
+    assert len(read_rows(postgres)) == 3 * len(groups)
 
 
-def test_what_is_not_finite_is_kept_where_the_type_has_it_and_null_in_json(postgres):
+def test_numbers_that_are_not_finite_are_kept_in_columns_and_null_in_json(postgres):
     prepare_tables(postgres.url)
-    odd = snapshot()
-    odd = replace(odd, mean=np.inf, quantiles=(replace(odd.quantiles[0], low=float("nan")),))
-    write(postgres, [odd])
-    [row] = rows_in(postgres)
+    infinite = make_snapshot()
+    infinite = replace(infinite, mean=np.inf, quantiles=(replace(infinite.quantiles[0], low=float("nan")),))
+    write_snapshots(postgres, [infinite])
+    [row] = read_rows(postgres)
     assert row["mean"] == np.inf
-    assert row["quantiles"] == [{**vars(odd.quantiles[0]), "low": None}]
+    assert row["quantiles"] == [{**vars(infinite.quantiles[0]), "low": None}]
 
 
 @pytest.mark.parametrize("label", ["a\x00b", "\ud800", ""])
-def test_labels_that_postgresql_cannot_hold_are_no_labels(label):
+def test_labels_that_postgresql_cannot_hold_are_refused_by_a_collection(label):
     with pytest.raises(CollectionError):
         Collection(name=label, low=0, high=1, epsilon=1)
     with pytest.raises(CollectionError):
@@ -162,11 +168,11 @@ def test_labels_that_postgresql_cannot_hold_are_no_labels(label):
 # Behaviour -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_writes_the_numbers_of_its_files(postgres, reports, tmp_path, capsys):
+def test_a_run_writes_the_snapshots_of_its_files_to_postgresql(postgres, reports, tmp_path, capsys):
     arguments = [*reports, "--output", str(tmp_path), "--sink", postgres.url]
     assert command.main(["aggregate", *arguments]) == 0
-    rows = rows_in(postgres)
-    assert rows == written(tmp_path)
+    rows = read_rows(postgres)
+    assert rows == read_written(tmp_path)
     assert {row["group"] for row in rows} == {None, *HOSTILE}
     assert f"{len(rows)} snapshots to {postgres.url}\n" in capsys.readouterr().out
 
@@ -174,47 +180,45 @@ def test_a_run_writes_the_numbers_of_its_files(postgres, reports, tmp_path, caps
     assert f"{len(rows)} snapshots to {postgres.url}, of which {len(rows)} were no better" in capsys.readouterr().out
     assert command.main(["aggregate", *arguments, "--generation", "1"]) == 0
     assert "no better" not in capsys.readouterr().out
-    assert {row["generation"] for row in rows_in(postgres)} == {1}
+    assert {row["generation"] for row in read_rows(postgres)} == {1}
     assert command.main(["aggregate", *arguments]) == 0
-    assert {row["generation"] for row in rows_in(postgres)} == {1}
+    assert {row["generation"] for row in read_rows(postgres)} == {1}
 
 
 def test_a_rollup_joins_the_windows_it_was_made_of(postgres, reports, tmp_path, capsys):
     assert command.main(["aggregate", *reports, "--output", str(tmp_path / "hours"), "--sink", postgres.url]) == 0
-    merging = ["--input", str(tmp_path / "hours"), "--window", "6h", "--output", str(tmp_path / "parts")]
-    assert command.main(["rollup", *reports[:2], *merging, "--sink", postgres.url]) == 0
-    parts = written(tmp_path / "parts")
+    rollup_options = ["--input", str(tmp_path / "hours"), "--window", "6h", "--output", str(tmp_path / "parts")]
+    assert command.main(["rollup", *reports[:2], *rollup_options, "--sink", postgres.url]) == 0
+    parts = read_written(tmp_path / "parts")
     assert f"{len(parts)} snapshots to {postgres.url}\n" in capsys.readouterr().out
-    assert sorted(rows_in(postgres), key=str) == sorted(written(tmp_path / "hours") + parts, key=str)
+    assert sorted(read_rows(postgres), key=str) == sorted(read_written(tmp_path / "hours") + parts, key=str)
 
 
 def test_the_view_has_a_row_for_each_quantile(postgres):
     prepare_tables(postgres.url)
-    told = [snapshot(group="DE"), snapshot(MEAN), snapshot(reports=0)]
-    write(postgres, told)
+    snapshots = [make_snapshot(group="DE"), make_snapshot(MEAN), make_snapshot(reports=0)]
+    write_snapshots(postgres, snapshots)
     with postgres.connect() as connection:
-        found = connection.execute(
-            'SELECT "group", reports, share, value, low, high FROM hushgram_quantiles'
-        ).fetchall()
-    expected = [(s.key.group, s.reports, *vars(q).values()) for s in told for q in s.quantiles or ()]
-    assert sorted(found, key=str) == sorted(expected, key=str)
-    assert len(found) == 38
+        rows = connection.execute('SELECT "group", reports, share, value, low, high FROM hushgram_quantiles').fetchall()
+    expected = [(s.key.group, s.reports, *vars(q).values()) for s in snapshots for q in s.quantiles or ()]
+    assert sorted(rows, key=str) == sorted(expected, key=str)
+    assert len(rows) == 38
 
 
-def test_the_queries_of_the_documents_answer_what_they_promise(postgres, reports, tmp_path):
+def test_the_sql_queries_of_the_documents_give_the_documented_answers(postgres, reports, tmp_path):
     assert command.main(["aggregate", *reports, "--output", str(tmp_path), "--sink", postgres.url]) == 0
-    medians, differences = examples("tables.md", "PostgreSQL", "sql")
-    found = read_results(str(tmp_path), "snapshots", Snapshot.from_avro)
+    medians, differences = read_examples("tables.md", "PostgreSQL", "sql")
+    snapshots = read_results(str(tmp_path), "snapshots", Snapshot.from_avro)
     with postgres.connect() as connection:
-        told = [(c, g, round(t.timestamp() * 1000), *numbers) for c, g, t, *numbers in connection.execute(medians)]
-        expected = [(s.key, q) for s in found for q in s.quantiles or () if q.share == 0.5]
+        answers = [(c, g, round(t.timestamp() * 1000), *numbers) for c, g, t, *numbers in connection.execute(medians)]
+        expected = [(s.key, q) for s in snapshots for q in s.quantiles or () if q.share == 0.5]
         expected = [(k.collection, k.group, k.window_start, q.value, q.low, q.high) for k, q in expected]
-        assert sorted(told, key=str) == sorted(expected, key=str)
+        assert sorted(answers, key=str) == sorted(expected, key=str)
         connection.execute("UPDATE hushgram_snapshots SET status = 'ok'")  # too few reports, for a quick test
-        means = {(s.key.collection, s.key.window_start, s.key.group): s.mean for s in found}
+        means = {(s.key.collection, s.key.window_start, s.key.group): s.mean for s in snapshots}
         expected = {(c, t, g): m - means[c, t, None] for (c, t, g), m in means.items() if g}
-        told = {(c, round(t.timestamp() * 1000), g): d for c, t, g, d in connection.execute(differences)}
-        assert told == expected
+        answers = {(c, round(t.timestamp() * 1000), g): d for c, t, g, d in connection.execute(differences)}
+        assert answers == expected
 
 
 def test_tables_may_live_in_any_schema(postgres):
@@ -222,19 +226,19 @@ def test_tables_may_live_in_any_schema(postgres):
         connection.execute('CREATE SCHEMA "some place"')
     prepare_tables(f"{postgres.url}?options=-csearch_path%3D%22some%5C%20place%22")
     with postgres.connect() as connection:
-        found = connection.execute("SELECT schemaname FROM pg_tables WHERE tablename LIKE 'hushgram%'").fetchall()
-    assert set(found) == {("some place",)}
+        schemas = connection.execute("SELECT schemaname FROM pg_tables WHERE tablename LIKE 'hushgram%'").fetchall()
+    assert set(schemas) == {("some place",)}
 
 
-def test_a_service_file_may_tell_where_and_who(postgres, reports, tmp_path, monkeypatch):
+def test_a_service_file_may_hold_server_and_credentials(postgres, reports, tmp_path, monkeypatch):
     monkeypatch.delenv("PGPASSWORD")
     monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
-    parts = {"host": "127.0.0.1", "port": postgres.port, "user": "hushgram", "dbname": "results"}
-    parts["password"] = postgres.environment["PGPASSWORD"]
-    (tmp_path / "services").write_text("[here]\n" + "".join(f"{name}={value}\n" for name, value in parts.items()))
+    entries = {"host": "127.0.0.1", "port": postgres.port, "user": "hushgram", "dbname": "results"}
+    entries["password"] = postgres.environment["PGPASSWORD"]
+    (tmp_path / "services").write_text("[here]\n" + "".join(f"{name}={value}\n" for name, value in entries.items()))
     arguments = [*reports, "--output", str(tmp_path / "o"), "--sink", "postgresql://?service=here"]
     assert command.main(["aggregate", *arguments]) == 0
-    assert rows_in(postgres) == written(tmp_path / "o")
+    assert read_rows(postgres) == read_written(tmp_path / "o")
 
 
 # Faults --------------------------------------------------------------------------------------------------------------
@@ -259,23 +263,23 @@ def test_a_server_that_is_killed_in_mid_run_and_comes_back_has_everything(postgr
         assert run.join(120) == 0, run.tail()
     finally:
         stop([run])
-    assert rows_in(postgres) == written(tmp_path / "o")
+    assert read_rows(postgres) == read_written(tmp_path / "o")
     assert f"snapshots to {postgres.url}\n" in run.tail()
 
 
 def test_a_connection_that_was_lost_between_two_writes_is_made_anew(postgres):
     prepare_tables(postgres.url)
     with closing(Writer(postgres.url)) as writer:
-        writer.write([snapshot()])
+        writer.write([make_snapshot()])
         with postgres.connect() as connection:
             others = "FROM pg_stat_activity WHERE application_name = 'hushgram'"
             assert connection.execute(f"SELECT pg_terminate_backend(pid) {others}").fetchall() == [(True,)]
-        assert writer.write([snapshot(), snapshot(group="DE")]) == 1
-    assert len(rows_in(postgres)) == 2
+        assert writer.write([make_snapshot(), make_snapshot(group="DE")]) == 1
+    assert len(read_rows(postgres)) == 2
 
 
 @contextmanager
-def writing(server, snapshots, **options):
+def write_in_thread(server, snapshots, **options):
     """A write under way in another thread; at the end of the block it has to be done."""
     results = []
 
@@ -293,11 +297,11 @@ def writing(server, snapshots, **options):
     assert not thread.is_alive()
 
 
-def waits(caplog, reason):
-    eventually("the line that tells of waiting", lambda: any(reason in line for line in lines(caplog)))
+def wait_for_line(caplog, reason):
+    eventually("the line about waiting", lambda: any(reason in line for line in logged_lines(caplog)))
 
 
-def lines(caplog):
+def logged_lines(caplog):
     return [record.getMessage() for record in caplog.records]
 
 
@@ -305,12 +309,12 @@ def test_a_table_that_is_away_for_a_while_is_waited_for(postgres, caplog):
     prepare_tables(postgres.url)
     with postgres.connect() as connection:
         connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
-        with writing(postgres, [snapshot(), snapshot(group="DE")]) as results:
-            waits(caplog, 'relation "hushgram_snapshots" does not exist')
+        with write_in_thread(postgres, [make_snapshot(), make_snapshot(group="DE")]) as results:
+            wait_for_line(caplog, 'relation "hushgram_snapshots" does not exist')
             connection.execute("ALTER TABLE elsewhere RENAME TO hushgram_snapshots")
     assert results == [2]
-    assert len(rows_in(postgres)) == 2
-    waiting, back = lines(caplog)
+    assert len(read_rows(postgres)) == 2
+    waiting, back = logged_lines(caplog)
     assert waiting.startswith(f"--sink {postgres.url}: waiting, for at most 10m: ")
     assert back.startswith(f"--sink {postgres.url}: back after ")
 
@@ -320,48 +324,48 @@ def test_a_table_that_is_locked_is_waited_for_and_leaves_no_statement_behind(pos
     prepare_tables(postgres.url)
     with postgres.connect() as holder, holder.transaction():
         holder.execute("LOCK TABLE hushgram_snapshots IN ACCESS EXCLUSIVE MODE")
-        with writing(postgres, [snapshot()]) as results:
-            waits(caplog, "statement timeout")
+        with write_in_thread(postgres, [make_snapshot()]) as results:
+            wait_for_line(caplog, "statement timeout")
             holder.execute("COMMIT; BEGIN")
     assert results == [1]
 
 
 def test_a_frozen_server_is_noticed_and_waited_for(postgres, caplog, monkeypatch):
-    """Its system still takes what is sent: nothing is refused, nothing is answered."""
+    """Its operating system still accepts data: nothing is refused, nothing is answered."""
     monkeypatch.setattr("hushgram.transforms.sinks.postgresql.ANSWER_SECONDS", 1.0)
     monkeypatch.setitem(CONNECTION, "connect_timeout", "2")
     prepare_tables(postgres.url)
     with closing(Writer(postgres.url)) as writer:
-        writer.write([snapshot()])
+        writer.write([make_snapshot()])
         postgres.freeze()
         try:
             with pytest.raises(psycopg.OperationalError, match="no answer within 1 seconds"):
-                writer._write([values(snapshot(group="DE"))])
-            with writing(postgres, [snapshot(group="DE")]) as results:
-                waits(caplog, "timeout")
+                writer._write([values(make_snapshot(group="DE"))])
+            with write_in_thread(postgres, [make_snapshot(group="DE")]) as results:
+                wait_for_line(caplog, "timeout")
                 postgres.thaw()
         finally:
             postgres.thaw()
     assert results == [1]
-    assert len(rows_in(postgres)) == 2
+    assert len(read_rows(postgres)) == 2
 
 
-def test_patience_that_is_over_and_what_no_patience_mends_are_one_line(postgres, clerk):
+def test_exhausted_patience_and_final_errors_are_one_line(postgres, clerk):
     prepare_tables(postgres.url)
     with postgres.connect() as connection:
         connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
-        with writing(postgres, [snapshot()], patience_seconds=0.5) as results:
+        with write_in_thread(postgres, [make_snapshot()], patience_seconds=0.5) as results:
             pass
         connection.execute("ALTER TABLE elsewhere RENAME TO hushgram_snapshots")
         connection.execute("GRANT USAGE ON SCHEMA public TO clerk")
     [error] = results
-    told = (
+    expected = (
         f'--sink {postgres.url}: not there after 500ms (--sink-patience): relation "hushgram_snapshots" does not exist'
     )
-    assert str(error) == told
-    with closing(Writer(clerk)) as writer, pytest.raises(PostgreSQLError) as told:
-        writer.write([snapshot()])
-    assert str(told.value) == f"--sink {clerk}: permission denied for table hushgram_snapshots"
+    assert str(error) == expected
+    with closing(Writer(clerk)) as writer, pytest.raises(PostgreSQLError) as raised:
+        writer.write([make_snapshot()])
+    assert str(raised.value) == f"--sink {clerk}: permission denied for table hushgram_snapshots"
     OUTAGES.end(postgres.url)
 
 
@@ -375,7 +379,7 @@ def test_patience_is_a_duration(name, postgres, reports, tmp_path, capsys):
 
 
 def test_a_run_whose_table_goes_away_ends_with_a_line(postgres, reports, tmp_path):
-    """The whole program, since what Beam prints of a failure is no part of the command's own output."""
+    """The whole program, since Beam's own output about a failure is not part of the command's."""
     prepare_tables(postgres.url)
     program = [sys.executable, "-m", "hushgram", "aggregate", *reports, "--output", str(tmp_path / "results")]
     with postgres.connect() as connection:
@@ -383,9 +387,11 @@ def test_a_run_whose_table_goes_away_ends_with_a_line(postgres, reports, tmp_pat
             "CREATE FUNCTION refuse() RETURNS trigger AS 'BEGIN RAISE undefined_table; END' LANGUAGE plpgsql"
         )
         connection.execute("CREATE TRIGGER refuse BEFORE INSERT ON hushgram_snapshots EXECUTE FUNCTION refuse()")
-    ended = subprocess.run([*program, "--sink", postgres.url, "--sink-patience", "0s"], capture_output=True, text=True)
-    assert ended.returncode == 2
-    [line] = ended.stderr.splitlines()
+    completed = subprocess.run(
+        [*program, "--sink", postgres.url, "--sink-patience", "0s"], capture_output=True, text=True
+    )
+    assert completed.returncode == 2
+    [line] = completed.stderr.splitlines()
     assert line.startswith(f"hushgram: the job ended: --sink {postgres.url}: not there after 0ms (--sink-patience): ")
 
 
@@ -393,15 +399,15 @@ def test_a_rollup_whose_server_goes_away_ends_with_a_line(postgres, reports, tmp
     assert command.main(["aggregate", *reports, "--output", str(tmp_path / "hours")]) == 0
     capsys.readouterr()
     monkeypatch.setattr("hushgram.transforms.sinks.postgresql.upsert", lambda: "INSERT INTO nowhere VALUES (1)")
-    merging = ["--input", str(tmp_path / "hours"), "--window", "6h", "--output", str(tmp_path / "parts")]
-    given = [*reports[:2], *merging, "--sink", postgres.url, "--sink-patience", "0s"]
-    assert command.main(["rollup", *given]) == 2
+    rollup_options = ["--input", str(tmp_path / "hours"), "--window", "6h", "--output", str(tmp_path / "parts")]
+    arguments = [*reports[:2], *rollup_options, "--sink", postgres.url, "--sink-patience", "0s"]
+    assert command.main(["rollup", *arguments]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.endswith('not there after 0ms (--sink-patience): relation "nowhere" does not exist')
 
 
-def refused(reports, tmp_path, capsys, url):
-    """The one line of a run that does not begin."""
+def run_refused(reports, tmp_path, capsys, url):
+    """The one line of a run that is refused before it begins."""
     assert command.main(["aggregate", *reports, "--output", str(tmp_path / "never"), "--sink", url]) == 2
     assert not (tmp_path / "never").exists()
     [line] = capsys.readouterr().err.splitlines()
@@ -410,23 +416,23 @@ def refused(reports, tmp_path, capsys, url):
 
 
 def test_a_server_that_is_away_at_the_start_is_one_line(reports, tmp_path, capsys):
-    assert "refused" in refused(reports, tmp_path, capsys, f"postgresql://someone@127.0.0.1:{free_port()}/results")
+    assert "refused" in run_refused(reports, tmp_path, capsys, f"postgresql://someone@127.0.0.1:{free_port()}/results")
 
 
 def test_wrong_and_missing_credentials_are_one_line(postgres, reports, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PGPASSWORD", "wrong")
-    assert "password authentication failed" in refused(reports, tmp_path, capsys, postgres.url)
+    assert "password authentication failed" in run_refused(reports, tmp_path, capsys, postgres.url)
     monkeypatch.delenv("PGPASSWORD")
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
-    assert "no password supplied; put it into PGPASSWORD" in refused(reports, tmp_path, capsys, postgres.url)
-    assert "service" in refused(reports, tmp_path, capsys, "postgresql://?service=nowhere")
+    assert "no password supplied; put it into PGPASSWORD" in run_refused(reports, tmp_path, capsys, postgres.url)
+    assert "service" in run_refused(reports, tmp_path, capsys, "postgresql://?service=nowhere")
     monkeypatch.setenv("PGPASSWORD", postgres.environment["PGPASSWORD"])
-    assert "does not exist" in refused(reports, tmp_path, capsys, postgres.url_of("hushgram", "elsewhere"))
+    assert "does not exist" in run_refused(reports, tmp_path, capsys, postgres.url_of("hushgram", "elsewhere"))
 
 
 @pytest.fixture
 def clerk(postgres):
-    """Somebody who may connect, and nothing else."""
+    """A role that may connect, and nothing else."""
     with postgres.connect() as connection:
         connection.execute(f"CREATE ROLE clerk LOGIN PASSWORD '{postgres.environment['PGPASSWORD']}'")
     yield postgres.url_of("clerk", "results")
@@ -434,19 +440,19 @@ def clerk(postgres):
         connection.execute("DROP OWNED BY clerk; DROP ROLE clerk")
 
 
-def test_missing_rights_are_one_line_that_tells_which(postgres, clerk, reports, tmp_path, capsys):
-    assert "no schema has been selected" in refused(reports, tmp_path, capsys, clerk)
+def test_missing_rights_are_one_line_that_names_them(postgres, clerk, reports, tmp_path, capsys):
+    assert "no schema has been selected" in run_refused(reports, tmp_path, capsys, clerk)
     with postgres.connect() as connection:
         connection.execute("GRANT USAGE ON SCHEMA public TO clerk")
-        assert "permission denied for schema public; the tables" in refused(reports, tmp_path, capsys, clerk)
+        assert "permission denied for schema public; the tables" in run_refused(reports, tmp_path, capsys, clerk)
         prepare_tables(postgres.url)
-        assert "permission denied for table hushgram_migrations" in refused(reports, tmp_path, capsys, clerk)
+        assert "permission denied for table hushgram_migrations" in run_refused(reports, tmp_path, capsys, clerk)
         connection.execute("GRANT SELECT ON hushgram_migrations TO clerk")
-        line = refused(reports, tmp_path, capsys, clerk)
+        line = run_refused(reports, tmp_path, capsys, clerk)
         assert "GRANT SELECT, INSERT, UPDATE ON hushgram_snapshots TO clerk" in line
         connection.execute(line.rpartition(": ")[2])
     assert command.main(["aggregate", *reports, "--output", str(tmp_path / "o"), "--sink", clerk]) == 0
-    assert rows_in(postgres) == written(tmp_path / "o")
+    assert read_rows(postgres) == read_written(tmp_path / "o")
 
 
 def test_a_database_that_cannot_hold_labels_or_takes_no_writes_is_one_line(postgres, reports, tmp_path, capsys):
@@ -455,8 +461,8 @@ def test_a_database_that_cannot_hold_labels_or_takes_no_writes_is_one_line(postg
         connection.execute("CREATE DATABASE replica")
         connection.execute("ALTER DATABASE replica SET default_transaction_read_only = on")
     try:
-        assert "LATIN1" in refused(reports, tmp_path, capsys, postgres.url_of("hushgram", "old"))
-        assert "no writes" in refused(reports, tmp_path, capsys, postgres.url_of("hushgram", "replica"))
+        assert "LATIN1" in run_refused(reports, tmp_path, capsys, postgres.url_of("hushgram", "old"))
+        assert "no writes" in run_refused(reports, tmp_path, capsys, postgres.url_of("hushgram", "replica"))
     finally:
         with postgres.connect() as connection:
             connection.execute("DROP DATABASE old")
@@ -472,8 +478,8 @@ ALL_VERSIONS = [(number,) for number in range(1, NOW + 2)]
 
 def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(postgres):
     prepare_tables(postgres.url)
-    write(postgres, [snapshot()])
-    before = rows_in(postgres)
+    write_snapshots(postgres, [make_snapshot()])
+    before = read_rows(postgres)
     with connect(postgres.url) as connection:
         assert version(connection) == NOW
         prepare(connection, LATER)
@@ -481,35 +487,35 @@ def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(po
         prepare(connection, LATER)
         assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == ALL_VERSIONS
         assert connection.execute("SELECT note FROM hushgram_snapshots").fetchall() == [(None,)]
-    assert rows_in(postgres) == before
+    assert read_rows(postgres) == before
     with pytest.raises(PostgreSQLError, match=f"newer hushgram: version {NOW + 1}, and this one knows {NOW}"):
         prepare_tables(postgres.url)
-    # One that runs since before the migration goes on.
-    assert write(postgres, [snapshot(generation=1)]) == 1
+    # A writer that started before the migration goes on.
+    assert write_snapshots(postgres, [make_snapshot(generation=1)]) == 1
 
 
-def test_rows_of_the_first_version_stay_and_gain_columns_that_say_nothing(postgres):
+def test_rows_of_the_first_version_stay_and_gain_columns_that_are_null(postgres):
     """A table as the first version made and filled it."""
-    first = replace(snapshot(), heavy_low_end=None, heavy_high_end=None)
+    first = replace(make_snapshot(), heavy_low_end=None, heavy_high_end=None)
     with connect(postgres.url) as connection:
         migrate(connection, MIGRATIONS[:1])
-        old = {name: kind for name, kind in columns().items() if name not in SNAPSHOT.added}
-        quoted = ", ".join(f'"{name}"' for name in old)
-        given = ", ".join(f"%({name})s::{kind}" for name, kind in old.items())
-        connection.execute(f"INSERT INTO hushgram_snapshots ({quoted}) VALUES ({given})", values(first))
+        old_columns = {name: kind for name, kind in columns().items() if name not in SNAPSHOT.added}
+        column_list = ", ".join(f'"{name}"' for name in old_columns)
+        placeholders = ", ".join(f"%({name})s::{kind}" for name, kind in old_columns.items())
+        connection.execute(f"INSERT INTO hushgram_snapshots ({column_list}) VALUES ({placeholders})", values(first))
         prepare(connection)
         assert version(connection) == NOW
-    assert rows_in(postgres) == [first.to_avro()]
-    known = replace(
-        snapshot(generation=1), events=Events(START, START + 5, 7), heavy_low_end=0.97, time_zone="Europe/Berlin"
+    assert read_rows(postgres) == [first.to_avro()]
+    newer = replace(
+        make_snapshot(generation=1), events=Events(START, START + 5, 7), heavy_low_end=0.97, time_zone="Europe/Berlin"
     )
-    assert write(postgres, [known]) == 1
-    assert rows_in(postgres) == [known.to_avro()]
+    assert write_snapshots(postgres, [newer]) == 1
+    assert read_rows(postgres) == [newer.to_avro()]
     with connect(postgres.url) as connection:
         query = (
             "SELECT to_char(window_start AT TIME ZONE coalesce(time_zone, 'UTC'), 'HH24:MI') FROM hushgram_snapshots"
         )
-        start = datetime.fromtimestamp(known.key.window_start / 1000, ZoneInfo("Europe/Berlin"))
+        start = datetime.fromtimestamp(newer.key.window_start / 1000, ZoneInfo("Europe/Berlin"))
         assert connection.execute(query).fetchall() == [(f"{start:%H:%M}",)]
 
 
@@ -526,22 +532,22 @@ def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):
         assert version(connection) == NOW + 1
 
 
-def test_many_that_start_at_once_migrate_once(postgres):
-    failed, together = [], threading.Barrier(6)
+def test_concurrent_starts_migrate_the_tables_once(postgres):
+    errors, barrier = [], threading.Barrier(6)
 
-    def begin():
+    def prepare_at_once():
         with connect(postgres.url) as connection:
-            together.wait()
+            barrier.wait()
             try:
                 prepare(connection, LATER)
             except psycopg.Error as error:
-                failed.append(error)
+                errors.append(error)
 
-    threads = [threading.Thread(target=begin) for _ in range(6)]
+    threads = [threading.Thread(target=prepare_at_once) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not failed
+    assert not errors
     with connect(postgres.url) as connection:
         assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == ALL_VERSIONS

@@ -15,133 +15,136 @@ from hushgram.schemas.messages import decode_message
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.sinks.kafka import message_key
 from hushgram.transforms.sinks.postgresql import prepare_tables
-from tests.helpers.reports import avro_file, exact_tallies
+from tests.helpers.reports import compute_tallies, encode_avro_file
 from tests.helpers.stopping import COMMAND, SIGNALS, Program
-from tests.helpers.streams import all_letters, everything, read_topic, recreate
-from tests.helpers.tables import rows_in
+from tests.helpers.streams import make_mixed_stream, read_letters, read_topic, recreate
+from tests.helpers.tables import read_rows
 
 
-def test_a_topic_on_prism(broker, collections, topic, prism, now, start_stream):
-    early, later = everything(collections, now, seed=11, count=100), everything(collections, now, seed=61, count=100)
+def test_a_kafka_topic_on_prism_is_counted_exactly(broker, collections, topic, prism, now, start_stream):
+    early, later = (
+        make_mixed_stream(collections, now, seed=11, count=100),
+        make_mixed_stream(collections, now, seed=61, count=100),
+    )
     snapshots = broker.create_topic(f"{topic.name}-snapshots", **{"cleanup.policy": "compact"})
     topic.send(early.messages)
     run = start_stream(*topic.options, f"--prism_location={prism}", f"--sink=kafka:{snapshots}")
-    run.until_some()
+    run.until_first_pane()
     topic.send(later.messages)
     early.add(later)
-    run.until_tallies(exact_tallies(list(collections.values()), early.accepted))
+    run.until_tallies(compute_tallies(list(collections.values()), early.accepted))
     run.until_letters(early.refused, early.of_unknown_number)
-    _ends_when_asked(run)
+    _check_end_on_sigterm(run)
     best = {message_key(s.key): s.rank for s in read_results(str(run.output), "snapshots", Snapshot.from_avro)}
-    assert _newest(broker, snapshots) == best
+    assert _read_newest(broker, snapshots) == best
 
 
-def test_a_watched_directory_on_prism(collections, prism, now, start_stream, tmp_path):
-    """Also with names of every kind, with what is no file, and with files that cannot be read, at first or at all."""
-    stream = everything(collections, now, seed=21, count=100)
+def test_a_watched_directory_on_prism_is_counted_exactly(collections, prism, now, start_stream, tmp_path):
+    """Also with names of every kind, entries that are not files, and files that cannot be read, at first or at all."""
+    stream = make_mixed_stream(collections, now, seed=21, count=100)
     inbox = tmp_path / "in[box] \\"
     inbox.mkdir()
     rows = [row for row in stream.accepted if row["id"] is None]
-    (inbox / "first.avro").write_bytes(avro_file(rows[::4]))
-    (inbox / "back\\slash [1].avro").write_bytes(avro_file(rows[1::4]))
+    (inbox / "first.avro").write_bytes(encode_avro_file(rows[::4]))
+    (inbox / "back\\slash [1].avro").write_bytes(encode_avro_file(rows[1::4]))
     (inbox / "late.avro").symlink_to(tmp_path / "later")  # leads nowhere yet
     (inbox / "loop.avro").symlink_to("loop.avro")
     (inbox / "broken.avro").symlink_to("/proc/self/mem")  # a regular file whose first byte cannot be read, by nobody
     os.mkfifo(inbox / "fifo.avro")
     os.mknod(inbox / "socket.avro", stat.S_IFSOCK | 0o600)
     run = start_stream("--watch", inbox, "--watch-patience=10s", f"--prism_location={prism}")
-    run.until_some()
+    run.until_first_pane()
     hidden = inbox / ".second"
-    hidden.write_bytes(avro_file(rows[2::4]))
+    hidden.write_bytes(encode_avro_file(rows[2::4]))
     hidden.rename(inbox / "new\nline.avro")
     (inbox / "third.avro").write_bytes(b"no avro")
-    (tmp_path / "later").write_bytes(avro_file(rows[3::4]))
-    run.until_tallies(exact_tallies(list(collections.values()), rows))
+    (tmp_path / "later").write_bytes(encode_avro_file(rows[3::4]))
+    run.until_tallies(compute_tallies(list(collections.values()), rows))
     run.until_letters({}, 3)
-    _ends_when_asked(run)
-    letters = {Path(letter.source).name: letter for letter in all_letters(run.output)}
+    _check_end_on_sigterm(run)
+    letters = {Path(letter.source).name: letter for letter in read_letters(run.output)}
     assert {name: letter.reason for name, letter in letters.items()} == {
         "loop.avro": "unreadable",
         "broken.avro": "unreadable",
         "third.avro": "undecodable",
     }
     assert "Too many levels of symbolic links" in letters["loop.avro"].detail
-    said = (run.output.parent / f"{run.output.name}.log").read_text()
-    assert "fifo.avro': passed over: a FIFO" in said
-    assert "socket.avro': passed over: a socket" in said
+    log = (run.output.parent / f"{run.output.name}.log").read_text()
+    assert "fifo.avro': passed over: a FIFO" in log
+    assert "socket.avro': passed over: a socket" in log
     for name in ("loop", "broken"):
-        assert said.count(f"{name}.avro': cannot be read, will be tried again for 10s") == 1
-        assert said.count(f"{name}.avro': given up") == 1
-    assert "Traceback" not in said
+        assert log.count(f"{name}.avro': cannot be read, will be tried again for 10s") == 1
+        assert log.count(f"{name}.avro': given up") == 1
+    assert "Traceback" not in log
 
 
-def test_a_topic_that_is_created_again_on_prism(broker, collections, topic, prism, now, start_stream):
-    """What was read of the old one stays counted; the new one is counted from its first message on."""
-    old, new = (everything(collections, now, seed=seed, count=100) for seed in (71, 81))
+def test_a_topic_that_is_created_again_is_counted_on_prism(broker, collections, topic, prism, now, start_stream):
+    """Messages read from the old topic stay counted; the new one is counted from its first message on."""
+    old, new = (make_mixed_stream(collections, now, seed=seed, count=100) for seed in (71, 81))
     topic.send(old.messages)
     run = start_stream(*topic.options, f"--prism_location={prism}")
-    run.until_tallies(exact_tallies(list(collections.values()), old.accepted))
-    again = recreate(broker, topic)
-    again.send(new.messages)
+    run.until_tallies(compute_tallies(list(collections.values()), old.accepted))
+    recreated = recreate(broker, topic)
+    recreated.send(new.messages)
     old.add(new)
-    run.until_tallies(exact_tallies(list(collections.values()), old.accepted))
-    # And one letter for each partition of what may have been deleted unread.
+    run.until_tallies(compute_tallies(list(collections.values()), old.accepted))
+    # And one letter for each partition, for messages that may have been deleted unread.
     run.until_letters(old.refused, old.of_unknown_number + 4)
     assert "the topic was deleted and created again" in run.process.log.read_text()
-    _ends_when_asked(run)
+    _check_end_on_sigterm(run)
 
 
-def test_tables_of_a_stream_on_prism(collections, prism, now, start_stream, postgres, tmp_path):
+def test_tables_of_a_stream_on_prism_survive_an_outage(collections, prism, now, start_stream, postgres, tmp_path):
     """PostgreSQL is killed while panes come, and comes back; its table is away for a while; Prometheus sees the newest
     and what was refused."""
-    stream = everything(collections, now, seed=31, count=100)
+    stream = make_mixed_stream(collections, now, seed=31, count=100)
     rows = [row for row in stream.accepted if row["id"] is None]
-    inbox, exposed = tmp_path / "inbox", tmp_path / "hushgram.prom"
+    inbox, metrics_file = tmp_path / "inbox", tmp_path / "hushgram.prom"
     inbox.mkdir()
 
     def move_in(name, rows):
         hidden = inbox / f".{name}"
-        hidden.write_bytes(avro_file(rows))
+        hidden.write_bytes(encode_avro_file(rows))
         hidden.rename(inbox / name)
 
-    def lines(what):
-        return sum(f"--sink {postgres.url}: {what}" in line for line in run.process.log.read_text().splitlines())
+    def count_lines(text):
+        return sum(f"--sink {postgres.url}: {text}" in line for line in run.process.log.read_text().splitlines())
 
     move_in("first.avro", rows[::3])
     (inbox / "no.avro").write_bytes(b"no avro")
     prepare_tables(postgres.url)
-    sinks = f"--sink={postgres.url}", f"--sink=prometheus:{exposed}"
+    sinks = f"--sink={postgres.url}", f"--sink=prometheus:{metrics_file}"
     run = start_stream("--watch", inbox, f"--prism_location={prism}", *sinks)
-    eventually("the first rows", lambda: rows_in(postgres))
+    eventually("the first rows", lambda: read_rows(postgres))
     postgres.kill()
     move_in("second.avro", rows[1::3])
-    eventually("the first line", lambda: lines("waiting, for at most 10m"))
+    eventually("the first line", lambda: count_lines("waiting, for at most 10m"))
     postgres.start()
-    eventually("the line after it", lambda: lines("back after"))
+    eventually("the line after it", lambda: count_lines("back after"))
     with postgres.connect() as connection:
         connection.execute("ALTER TABLE hushgram_snapshots RENAME TO elsewhere")
         move_in("third.avro", rows[2::3])
-        eventually("the second line", lambda: lines("waiting, for at most 10m") == 2)
+        eventually("the second line", lambda: count_lines("waiting, for at most 10m") == 2)
         connection.execute("ALTER TABLE elsewhere RENAME TO hushgram_snapshots")
-    run.until_tallies(exact_tallies(list(collections.values()), rows))
+    run.until_tallies(compute_tallies(list(collections.values()), rows))
     run.until_letters({}, 1)
 
-    def best():
+    def read_best():
         return read_results(str(run.output), "snapshots", Snapshot.from_avro)
 
-    eventually("the rows", lambda: rows_in(postgres) == [s.to_avro() for s in best()])
-    assert (lines("waiting"), lines("back after")) == (2, 2)
-    newest = {(s.key.collection, s.key.group or ""): s for s in sorted(best(), key=lambda s: s.key.window_end)}
+    eventually("the rows", lambda: read_rows(postgres) == [s.to_avro() for s in read_best()])
+    assert (count_lines("waiting"), count_lines("back after")) == (2, 2)
+    newest = {(s.key.collection, s.key.group or ""): s for s in sorted(read_best(), key=lambda s: s.key.window_end)}
     expected = {key: (s.reports, s.mean) for key, s in newest.items()}
-    eventually("the gauges", lambda: gauges(exposed) == (expected, 1))
-    _ends_when_asked(run)
+    eventually("the gauges", lambda: read_gauges(metrics_file) == (expected, 1))
+    _check_end_on_sigterm(run)
 
 
 def test_a_sink_that_stays_away_ends_a_stream_on_prism_with_a_line(
     collections, prism, now, start_stream, postgres, tmp_path
 ):
-    rows = [row for row in everything(collections, now, seed=41, count=20).accepted if row["id"] is None]
-    (tmp_path / "first.avro").write_bytes(avro_file(rows))
+    rows = [row for row in make_mixed_stream(collections, now, seed=41, count=20).accepted if row["id"] is None]
+    (tmp_path / "first.avro").write_bytes(encode_avro_file(rows))
     prepare_tables(postgres.url)
     with postgres.connect() as connection:
         options = "--watch", tmp_path, f"--prism_location={prism}", f"--sink={postgres.url}", "--sink-patience=1s"
@@ -156,17 +159,17 @@ def test_a_sink_that_stays_away_ends_a_stream_on_prism_with_a_line(
     assert end == f"hushgram: the job ended: --sink {postgres.url}: not there after 1s (--sink-patience): {missing}"
 
 
-def gauges(path):
+def read_gauges(path):
     """Reports and mean by collection and group, and the places that could not be read."""
-    found = {}
+    samples = {}
     for family in text_string_to_metric_families(path.read_text()):
         for sample in family.samples:
-            found.setdefault(sample.name, {})[sample.labels.get("collection"), sample.labels.get("group", "")] = (
+            samples.setdefault(sample.name, {})[sample.labels.get("collection"), sample.labels.get("group", "")] = (
                 sample.value
             )
-    means = found["hushgram_mean"]
-    shown = {key: (found["hushgram_reports"][key], mean) for key, mean in means.items()}
-    return shown, found["hushgram_unreadable_places_total"][None, ""]
+    means = samples["hushgram_mean"]
+    reports_and_means = {key: (samples["hushgram_reports"][key], mean) for key, mean in means.items()}
+    return reports_and_means, samples["hushgram_unreadable_places_total"][None, ""]
 
 
 def test_a_stream_on_prism_ends_at_any_moment_with_one_line(collections, prism, folder, tmp_path):
@@ -174,9 +177,9 @@ def test_a_stream_on_prism_ends_at_any_moment_with_one_line(collections, prism, 
     rng = random.Random(13)
     inbox = tmp_path / "inbox"
     inbox.mkdir()
-    given = ["--collections", folder / "collections.yaml", "--watch", inbox, "--output", tmp_path / "out"]
+    arguments = ["--collections", folder / "collections.yaml", "--watch", inbox, "--output", tmp_path / "out"]
     for number, latest_seconds in zip((*SIGNALS, signal.SIGINT, signal.SIGINT), (1, 3, 5, 8, 8), strict=True):
-        program = Program([*COMMAND, "stream", *given, f"--prism_location={prism}"], tmp_path)
+        program = Program([*COMMAND, "stream", *arguments, f"--prism_location={prism}"], tmp_path)
         program.until_ready()
         time.sleep(rng.random() * latest_seconds)
         program.send_often(number, rng)
@@ -187,7 +190,7 @@ def test_a_stream_on_prism_ends_at_any_moment_with_one_line(collections, prism, 
         program.check_nothing_is_left()
 
 
-def _ends_when_asked(run):
+def _check_end_on_sigterm(run):
     """And leaves nothing running, and nothing in the temporary folder."""
     os.kill(run.process.pid, signal.SIGTERM)
     eventually("the end", lambda: not run.process.alive, 30)
@@ -197,8 +200,8 @@ def _ends_when_asked(run):
     assert list(run.temporary.iterdir()) == []
 
 
-def _newest(broker, topic):
-    """What a compacted topic holds: of each key the last value."""
+def _read_newest(broker, topic):
+    """The content of a compacted topic: of each key the last value."""
     return {
         message.key(): Snapshot.from_avro(decode_message(message.value())[1]).rank
         for message in read_topic(broker.address, topic)

@@ -9,51 +9,59 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.pools import beams_pool
-from tests.helpers.reports import avro_file, exact_tallies, report_rows
-from tests.helpers.streams import tallies_in
+from tests.helpers.pools import run_beam_pool
+from tests.helpers.reports import compute_tallies, encode_avro_file, make_report_rows
+from tests.helpers.streams import read_tallies
 
 ROOT = Path(__file__).parents[2]
 OURS = ("hushgram", "polars", "confluent_kafka")
 
 
 @pytest.fixture
-def bare(tmp_path):
+def bare_python(tmp_path):
     """An environment with Beam and what Beam's images have for building packages."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "bare"], check=True)
     python = tmp_path / "bare" / "bin" / "python"
     beam = f"apache-beam=={metadata.version('apache-beam')}"
-    quiet = ["--quiet", "--disable-pip-version-check", "--constraint", ROOT / "constraints.txt"]
-    subprocess.run([python, "-m", "pip", "install", *quiet, beam, "setuptools", "wheel"], check=True)
+    options = ["--quiet", "--disable-pip-version-check", "--constraint", ROOT / "constraints.txt"]
+    subprocess.run([python, "-m", "pip", "install", *options, beam, "setuptools", "wheel"], check=True)
     return python
 
 
 @pytest.fixture
-def pool(bare, boot, tmp_path):
+def pool(bare_python, boot, tmp_path):
     """Beam's worker pool in that environment, which starts every worker by Beam's boot program."""
-    # A worker's pip asks the index for the newest of everything, unless it is told otherwise.
+    # By default a worker's pip asks the index for the newest version of everything.
     environment = {"PYTHONPATH": "", "PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
-    with beams_pool(bare, boot, tmp_path, environment) as address:
+    with run_beam_pool(bare_python, boot, tmp_path, environment) as address:
         yield address
 
 
-def test_a_staged_source_package_installs_and_runs_where_only_beam_is(bare, pool, prism, collections, folder, tmp_path):
-    assert _found(bare, tmp_path) == [None] * len(OURS)
-    rows = [row for seed, each in enumerate(collections.values()) for row in report_rows(each, 2000, seed, ids=True)]
-    (tmp_path / "reports.avro").write_bytes(avro_file(rows))
+def test_a_staged_source_package_installs_and_runs_where_only_beam_is(
+    bare_python, pool, prism, collections, folder, tmp_path
+):
+    assert _find_packages(bare_python, tmp_path) == [None] * len(OURS)
+    rows = [
+        row
+        for seed, collection in enumerate(collections.values())
+        for row in make_report_rows(collection, 2000, seed, ids=True)
+    ]
+    (tmp_path / "reports.avro").write_bytes(encode_avro_file(rows))
     command = [sys.executable, "-m", "hushgram", "aggregate", "--output", tmp_path / "results"]
     command += ["--collections", folder / "collections.yaml", "--input", tmp_path / "reports.avro"]
     command += ["--runner=PrismRunner", f"--prism_location={prism}"]
     command += ["--environment_type=EXTERNAL", f"--environment_config={pool}", "--setup_file=./setup.py"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert all(place.startswith(str(tmp_path)) for place in _found(bare, tmp_path))
-    assert tallies_in(tmp_path / "results") == exact_tallies(list(collections.values()), rows)
+    completed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    assert all(origin.startswith(str(tmp_path)) for origin in _find_packages(bare_python, tmp_path))
+    assert read_tallies(tmp_path / "results") == compute_tallies(list(collections.values()), rows)
 
 
-def _found(python, folder):
+def _find_packages(python, folder):
     """Where an interpreter finds our packages."""
     code = f"from importlib.util import find_spec as f; print(*((s := f(name)) and s.origin for name in {OURS!r}))"
-    told = subprocess.run([python, "-c", code], cwd=folder, env={"PYTHONPATH": ""}, capture_output=True, check=True)
-    return [None if place == "None" else place for place in told.stdout.decode().split()]
+    completed = subprocess.run(
+        [python, "-c", code], cwd=folder, env={"PYTHONPATH": ""}, capture_output=True, check=True
+    )
+    return [None if origin == "None" else origin for origin in completed.stdout.decode().split()]

@@ -1,15 +1,15 @@
-"""What a browser has drawn, and the tables beside it."""
+"""The drawings of a browser, and the tables beside them."""
 
 import re
 
 
 def wait_until_drawn(page, after=None):
-    """Until the page has drawn, or has drawn anew after it had drawn so often."""
+    """Until the page has drawn, or has drawn again after the count `after` of its drawings."""
     page.wait_for_selector("html[data-drawn]" if after is None else f"html[data-drawn]:not([data-drawn='{after}'])")
 
 
-def traces(page, plot):
-    """What a plot was given to draw."""
+def read_traces(page, plot):
+    """The data of a plot's traces."""
     return page.evaluate(
         """plot => document.querySelector(plot).data.map(
             ({ name, x, y, type }) => ({ name, type, x: Array.from(x ?? []), y: Array.from(y ?? []) }))""",
@@ -17,7 +17,7 @@ def traces(page, plot):
     )
 
 
-def lines_drawn(page, plot):
+def count_lines(page, plot):
     """Lines and bars with an extent on the screen."""
     return page.evaluate(
         """plot => [...document.querySelectorAll(`${plot} .main-svg .js-line, ${plot} .main-svg .point path`)]
@@ -27,7 +27,7 @@ def lines_drawn(page, plot):
     )
 
 
-def table(page, name):
+def read_table(page, name):
     """The cells of the table behind a picture, opened if it is not."""
     details = page.locator(f"details[data-table={name}]")
     if details.get_attribute("open") is None:
@@ -38,27 +38,27 @@ def table(page, name):
     )
 
 
-def newest(snapshots, collection, group=None):
-    """The best pane of the latest window that is no longer open: what the page shows first."""
+def find_newest(snapshots, collection, group=None):
+    """The best pane of the latest window that is no longer open, which the page shows first."""
     return max(
         (s for s in snapshots if s.key.collection == collection and s.key.group == group),
         key=lambda s: (s.pane.timing != "early", s.key.window_start, s.rank),
     )
 
 
-def drawn_again(page, act):
+def act_and_redraw(page, act):
     before = page.get_attribute("html", "data-drawn")
     act()
     wait_until_drawn(page, before)
 
 
-def js(value):
+def format_js(value):
     """A number as JavaScript writes it; Python's is the same but for exponents and whole numbers."""
     text = repr(value)
     return re.sub(r"e([+-])0*", r"e\1", text).removesuffix(".0")
 
 
-def newest_key(snapshots, collection, group, start):
+def find_key(snapshots, collection, group, start):
     return next(
         s.key for s in snapshots if (s.key.collection, s.key.group, s.key.window_start) == (collection, group, start)
     )

@@ -24,26 +24,26 @@ TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 
 WHITE = TO_XYZ.sum(axis=1)
 
 
-def parse(css: str) -> FloatArray:
+def parse_colour(css: str) -> FloatArray:
     """A computed colour of a browser, such as rgb(28, 33, 38), as linear RGB."""
     parts = css[css.index("(") + 1 : css.index(")")].replace(",", " ").split()
-    assert len(parts) == 3, f"{css} is no opaque colour"
+    assert len(parts) == 3, f"{css} is not an opaque colour"
     share = np.array([float(part) for part in parts]) / 255
     return np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
 
 
-def contrast(one: str, other: str) -> float:
+def compute_contrast(one: str, other: str) -> float:
     """As WCAG defines it: from 1 to 21."""
-    dark, light = sorted(float(TO_XYZ[1] @ parse(colour)) for colour in (one, other))
+    dark, light = sorted(float(TO_XYZ[1] @ parse_colour(colour)) for colour in (one, other))
     return (light + 0.05) / (dark + 0.05)
 
 
-def difference(one: str, other: str, sight: str) -> float:
-    """The distance in CIELAB; 2 can just be told apart side by side, 100 is from black to white."""
+def compute_difference(one: str, other: str, sight: str) -> float:
+    """The distance in CIELAB; 2 can just be distinguished side by side, 100 is from black to white."""
     return float(np.linalg.norm(_lab(one, sight) - _lab(other, sight)))
 
 
 def _lab(css: str, sight: str) -> FloatArray:
-    xyz = TO_XYZ @ np.clip(SIGHTS[sight] @ parse(css), 0, 1) / WHITE
+    xyz = TO_XYZ @ np.clip(SIGHTS[sight] @ parse_colour(css), 0, 1) / WHITE
     root = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * root[1] - 16, 500 * (root[0] - root[1]), 200 * (root[1] - root[2])])

@@ -15,12 +15,12 @@ class _Choice(Exception):  # noqa: N818 - not an error, a question
         self.limit = limit
 
 
-def exact_law(sample: Callable[[Below], int]) -> dict[int, Fraction]:
-    """The probability of each outcome of `sample`, by running it on all sequences of draws that it can ask for."""
+def compute_exact_law(sample: Callable[[Below], int]) -> dict[int, Fraction]:
+    """The probability of each outcome of `sample`, by running it on all sequences of draws that it can request."""
     law: dict[int, Fraction] = defaultdict(Fraction)
-    open_ends: list[tuple[tuple[int, ...], Fraction]] = [((), Fraction(1))]
-    while open_ends:
-        draws, weight = open_ends.pop()
+    pending: list[tuple[tuple[int, ...], Fraction]] = [((), Fraction(1))]
+    while pending:
+        draws, weight = pending.pop()
         replay = iter(draws)
 
         def below(limit: int, replay: object = replay) -> int:
@@ -32,17 +32,17 @@ def exact_law(sample: Callable[[Below], int]) -> dict[int, Fraction]:
         try:
             law[sample(below)] += weight
         except _Choice as choice:
-            open_ends += [((*draws, draw), weight / choice.limit) for draw in range(choice.limit)]
+            pending += [((*draws, draw), weight / choice.limit) for draw in range(choice.limit)]
     return dict(law)
 
 
-def at_most_exp(ratio: Fraction, epsilon: float) -> bool:
+def is_at_most_exp(ratio: Fraction, epsilon: float) -> bool:
     """ratio ≤ e^ε, decided in 60 digits."""
     digits = Context(prec=60)
     return Decimal(ratio.numerator) <= digits.multiply(digits.exp(Decimal(epsilon)), Decimal(ratio.denominator))
 
 
-def worst_ratio(laws: list[dict[int, Fraction]]) -> Fraction:
+def compute_worst_ratio(laws: list[dict[int, Fraction]]) -> Fraction:
     """The greatest ratio of the probabilities of one cell under two inputs; every input must reach the same cells."""
     cells = set(laws[0])
     assert all(set(law) == cells for law in laws), "a cell that only some inputs can report gives them away"

@@ -26,8 +26,8 @@ INTERPRETERS_OWN = ("multiprocessing.resource_tracker", "multiprocessing.forkser
 
 
 @dataclass(frozen=True)
-class Running:
-    """A living process, by what the kernel says of it."""
+class RunningProcess:
+    """A living process, as the kernel describes it."""
 
     pid: int
     parent: int
@@ -36,36 +36,36 @@ class Running:
     command: str
 
 
-def descendants() -> dict[int, Running]:
+def descendants() -> dict[int, RunningProcess]:
     """The living processes below this one."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:  # no child, so nothing below: most tests start nothing, and there are thousands
         return {}
-    everything = {process.pid: process for process in _processes()}
-    below: dict[int, Running] = {}
+    processes = {process.pid: process for process in _processes()}
+    below: dict[int, RunningProcess] = {}
     parents = {os.getpid()}
     while parents:
-        children = {pid: process for pid, process in everything.items() if process.parent in parents}
+        children = {pid: process for pid, process in processes.items() if process.parent in parents}
         below |= children
         parents = set(children)
     return below
 
 
-def _processes() -> Iterable[Running]:
+def _processes() -> Iterable[RunningProcess]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             state, parent, _, session, *more = (folder / "stat").read_text().rpartition(")")[2].split()
             if state not in "ZX":
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-                yield Running(int(folder.name), int(parent), int(session), more[15], command)
+                yield RunningProcess(int(folder.name), int(parent), int(session), more[15], command)
 
 
-def _without_numbers(command: str) -> str:
+def _strip_numbers(command: str) -> str:
     return re.sub("[0-9]+", "", command)
 
 
-def end(processes: Iterable[Running]) -> None:
+def end(processes: Iterable[RunningProcess]) -> None:
     """kill -9, and wait for those that are children of this process."""
     for process in processes:
         with suppress(ProcessLookupError):
@@ -79,9 +79,9 @@ class NoLeftovers:
 
     def __init__(self, config: pytest.Config) -> None:
         self.is_worker = hasattr(config, "workerinput")
-        self.of_fixtures: dict[int, Running] = {}
+        self.of_fixtures: dict[int, RunningProcess] = {}
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        # `kill` ends a run as Ctrl-C does, so that what was started is ended; the default would leave it behind.
+        # `kill` ends a run as Ctrl-C does, so that all that it started is ended; the default would leave it behind.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     @pytest.hookimpl(wrapper=True)
@@ -98,26 +98,28 @@ class NoLeftovers:
     def pytest_runtest_teardown(self, item, nextitem):
         result = yield
         limit = time.monotonic() + GRACE_SECONDS
-        while (left := self._left()) and time.monotonic() < limit:
+        while (leftovers := self._find_leftovers()) and time.monotonic() < limit:
             time.sleep(0.05)
-        if left:
-            end(left)
-            pytest.fail(f"left running: {', '.join(process.command[:200] for process in left)}", pytrace=False)
+        if leftovers:
+            end(leftovers)
+            pytest.fail(f"left running: {', '.join(process.command[:200] for process in leftovers)}", pytrace=False)
         return result
 
-    def _left(self) -> list[Running]:
+    def _find_leftovers(self) -> list[RunningProcess]:
         """Descendants that no fixture of a wider scope has started, directly or through another process."""
         below = descendants()
         # By its start, since its parent and its command may change.
         starts = {pid: process.started for pid, process in self.of_fixtures.items()}
-        known = {pid for pid, process in below.items() if starts.get(pid) == process.started}
-        known |= {pid for pid, process in below.items() if any(name in process.command for name in INTERPRETERS_OWN)}
+        expected = {pid for pid, process in below.items() if starts.get(pid) == process.started}
+        expected |= {pid for pid, process in below.items() if any(name in process.command for name in INTERPRETERS_OWN)}
         # A server that a test has stopped and started again is still the fixture's; it may have another number.
-        restarted = {_without_numbers(process.command) for process in self.of_fixtures.values()}
-        known |= {pid for pid, process in below.items() if _without_numbers(process.command) in restarted}
-        while more := {pid for pid, process in below.items() if known & {process.parent, process.session}} - known:
-            known |= more
-        return [process for pid, process in below.items() if pid not in known]
+        restarted = {_strip_numbers(process.command) for process in self.of_fixtures.values()}
+        expected |= {pid for pid, process in below.items() if _strip_numbers(process.command) in restarted}
+        while (
+            more := {pid for pid, process in below.items() if expected & {process.parent, process.session}} - expected
+        ):
+            expected |= more
+        return [process for pid, process in below.items() if pid not in expected]
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self, config):

@@ -28,7 +28,7 @@ LATENCY = Collection(name="latency", low=1, high=10_000, scale="log", unit="ms",
 LOAD = Collection(name="load", low=0, high=1, epsilon=1.0, mechanism="piecewise", groups=("eu", "us"))
 
 
-def estimate(
+def make_estimate(
     collection: Collection,
     group: str | None = None,
     hour: int = 0,
@@ -44,8 +44,8 @@ def estimate(
         values = collection.low * (collection.high / collection.low) ** share
     counts = collection.tally(collection.simulate(values, seed=seed)[:reports])
     key = Key(collection.name, group, START + hour * HOUR, START + (hour + 1) * HOUR)
-    [made] = snapshots(collection, [(key, pane, Tallies({collection.revision: (reports, counts)}))])
-    return made
+    [snapshot] = snapshots(collection, [(key, pane, Tallies({collection.revision: (reports, counts)}))])
+    return snapshot
 
 
 def write_pane(directory: Path, snapshot: Snapshot, kind: str = "avro") -> Path:
@@ -55,10 +55,10 @@ def write_pane(directory: Path, snapshot: Snapshot, kind: str = "avro") -> Path:
     return path
 
 
-def write_window(directory: Path, together: Sequence[Snapshot], kind: str = "avro") -> Path:
+def write_window(directory: Path, groups: Sequence[Snapshot], kind: str = "avro") -> Path:
     """As `hushgram aggregate` does: a file for each window, with all groups."""
-    path = directory / "snapshots" / f"{file_name(together[0])}.{kind}"
-    write_atomically(str(path), FORMATS[kind](SNAPSHOT, list(together)))
+    path = directory / "snapshots" / f"{file_name(groups[0])}.{kind}"
+    write_atomically(str(path), FORMATS[kind](SNAPSHOT, list(groups)))
     return path
 
 
@@ -68,7 +68,7 @@ def write_letters(directory: Path, letters: Sequence[DeadLetter], kind: str = "a
     return path
 
 
-def letter(reason: str, reports: int | None, detail: str = "why", source: str = "reports[0]") -> DeadLetter:
+def make_letter(reason: str, reports: int | None, detail: str = "why", source: str = "reports[0]") -> DeadLetter:
     return DeadLetter(reason, reports, detail, source, 7, START, b"\x00\xff")  # type: ignore[arg-type]
 
 
@@ -81,35 +81,35 @@ PANES = [
 
 
 def write_stream(directory: Path, hours: int = 5) -> list[Snapshot]:
-    """Three collections of a stream, the last window still early; and some letters. What was written comes back."""
-    written = []
+    """Three collections of a stream, the last window still early; and some letters. Returns the panes that it wrote."""
+    panes = []
     for hour in range(hours):
         for reports, pane in PANES[: 2 if hour == hours - 1 else 4]:
-            for group, part in ((None, 1.0), ("DE", 0.6), ("FR", 0.2)):
-                written.append(estimate(COMMUTE, group, hour, int(part * reports), pane))
-            written.append(estimate(LATENCY, None, hour, reports, pane))
-        written += [estimate(LOAD, group, hour, 4000, seed=1) for group in (None, "eu", "us")]
-        written.append(estimate(AGE, None, hour, 3000))
-    for snapshot in written:
+            for group, share in ((None, 1.0), ("DE", 0.6), ("FR", 0.2)):
+                panes.append(make_estimate(COMMUTE, group, hour, int(share * reports), pane))
+            panes.append(make_estimate(LATENCY, None, hour, reports, pane))
+        panes += [make_estimate(LOAD, group, hour, 4000, seed=1) for group in (None, "eu", "us")]
+        panes.append(make_estimate(AGE, None, hour, 3000))
+    for snapshot in panes:
         write_pane(directory, snapshot)
-    write_letters(directory, [letter("duplicate", 25), letter("duplicate", 4)])
-    write_letters(directory, [letter("undecodable", None), letter("undecodable", 3, "no Avro")])
-    return written
+    write_letters(directory, [make_letter("duplicate", 25), make_letter("duplicate", 4)])
+    write_letters(directory, [make_letter("undecodable", None), make_letter("undecodable", 3, "no Avro")])
+    return panes
 
 
 def unpack(packed: bytes) -> tuple[Any, int]:
-    """What `pack` made, from its description alone, and how many numbers are stored in it."""
+    """The object that `pack` encoded, decoded by its description alone, and how many numbers are stored in it."""
     data = gzip.decompress(packed)
     length = int.from_bytes(data[:4], "little")
     planes = np.frombuffer(data[4 + length :], np.uint8).reshape(8, -1)
     numbers = np.ascontiguousarray(planes.T).view("<f8").ravel()
 
-    def whole(part: Any) -> Any:
-        if isinstance(part, dict) and "$" in part:
-            start, count = part["$"]
+    def restore(value: Any) -> Any:
+        if isinstance(value, dict) and "$" in value:
+            start, count = value["$"]
             return numbers[start : start + count]
-        if isinstance(part, dict):
-            return {key: whole(inner) for key, inner in part.items()}
-        return [whole(inner) for inner in part] if isinstance(part, list) else part
+        if isinstance(value, dict):
+            return {key: restore(inner) for key, inner in value.items()}
+        return [restore(inner) for inner in value] if isinstance(value, list) else value
 
-    return whole(json.loads(data[4 : 4 + length])), numbers.size
+    return restore(json.loads(data[4 : 4 + length])), numbers.size

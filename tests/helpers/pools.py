@@ -11,21 +11,21 @@ from devtools.processes import HOST, Process, free_port, listening, stop
 
 
 @contextmanager
-def beams_pool(python: Path, boot: Path, folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
+def run_beam_pool(python: Path, boot: Path, folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Its address; workers run in the environment of an interpreter, and write into a folder."""
     script = folder / "boot"
     script.write_text(f'#!/bin/sh\ncd {folder}\nexec {boot} --semi_persist_dir={folder} "$@"\n')
     script.chmod(0o755)
     port = free_port()
     command = [python, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
-    own = {
+    variables = {
         "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
         "TMPDIR": str(folder),
         # Otherwise boot makes a virtual environment of its own, in a folder of the system.
         "RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT": "1",
         **environment,
     }
-    process = Process([*command, f"--container_executable={script}"], folder / "pool.log", own)
+    process = Process([*command, f"--container_executable={script}"], folder / "pool.log", variables)
     process.wait(lambda: listening(f"{HOST}:{port}"))
     try:
         yield f"{HOST}:{port}"

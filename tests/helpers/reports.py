@@ -21,7 +21,7 @@ DAY = 24 * HOUR
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def avro_file(
+def encode_avro_file(
     rows: Sequence[dict[str, Any]], definition: Definition = REPORT, codec: str = "deflate", sync: int = 4000
 ) -> bytes:
     stream = io.BytesIO()
@@ -29,7 +29,7 @@ def avro_file(
     return stream.getvalue()
 
 
-def report_rows(
+def make_report_rows(
     collection: Collection, count: int, seed: int, hours: int = 3, revision: str | None = None, ids: bool = False
 ) -> list[dict[str, Any]]:
     rng = np.random.default_rng(seed)
@@ -50,18 +50,18 @@ def report_rows(
     ]
 
 
-def batch_rows(collection: Collection, rows: Sequence[dict[str, Any]], size: int = 7) -> list[dict[str, Any]]:
+def make_batch_rows(collection: Collection, rows: Sequence[dict[str, Any]], size: int = 7) -> list[dict[str, Any]]:
     """The same cells in batches; each takes time and group from its first report."""
     width = cell_width(collection.mechanism.cells)
     batches = []
     for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        cells = np.array([row["cell"] for row in part], dtype=f"<u{width}").tobytes()
-        batches.append({**{k: v for k, v in part[0].items() if k != "cell"}, "cells": cells})
+        reports = rows[start : start + size]
+        cells = np.array([row["cell"] for row in reports], dtype=f"<u{width}").tobytes()
+        batches.append({**{k: v for k, v in reports[0].items() if k != "cell"}, "cells": cells})
     return batches
 
 
-def windows_of(setting: Windows, time: int) -> list[tuple[int, int]]:
+def find_windows(setting: Windows, time: int) -> list[tuple[int, int]]:
     """The windows that a time lies in, by the standard library's calendar."""
     first = WEEKDAYS.index(setting.week_start) * DAY + 4 * DAY if setting.every % (7 * DAY) == 0 else 0
     if setting.time_zone is None or setting.every < DAY:
@@ -73,24 +73,27 @@ def windows_of(setting: Windows, time: int) -> list[tuple[int, int]]:
     today = (datetime.fromtimestamp(time / 1000, zone).date() - epoch).days
 
     def midnight(day: int) -> int:
-        then = epoch + timedelta(days=day)
-        return int(datetime(then.year, then.month, then.day, tzinfo=zone).astimezone(UTC).timestamp() * 1000)
+        calendar_day = epoch + timedelta(days=day)
+        return int(
+            datetime(calendar_day.year, calendar_day.month, calendar_day.day, tzinfo=zone).astimezone(UTC).timestamp()
+            * 1000
+        )
 
     last = (today - offset) // every * every + offset
     return [(midnight(day), midnight(day + size)) for day in range(last, today - size, -every)]
 
 
-def exact_tallies(collections: Sequence[Collection], rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], Any]:
+def compute_tallies(collections: Sequence[Collection], rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], Any]:
     """By (collection, group, window start, revision): the counts, from a loop over the reports."""
-    known = {collection.name: collection for collection in collections}
+    by_name = {collection.name: collection for collection in collections}
     cells: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
-        collection = known[row["collection"]]
-        for start, _ in windows_of(collection.windows, row["event_time"]):
+        collection = by_name[row["collection"]]
+        for start, _ in find_windows(collection.windows, row["event_time"]):
             for group in {row["group"], None}:
                 key = (collection.name, group, start, row["revision"].hex())
                 cells.setdefault(key, []).append(row["cell"])
     return {
-        key: known[key[0]].revisions[key[3]].tally(np.array(part, dtype=np.int64)).tolist()
-        for key, part in cells.items()
+        key: by_name[key[0]].revisions[key[3]].tally(np.array(values, dtype=np.int64)).tolist()
+        for key, values in cells.items()
     }

@@ -1,7 +1,7 @@
 """Commands on a disk that is too small, in a mount namespace that ends with them.
 
-As a script it runs inside the namespace: it mounts the disk, and runs each command in a fork of itself, so that what
-takes long to import is imported once.
+As a script it runs inside the namespace: it mounts the disk, and runs each command in a fork of itself, so that
+slow imports happen once.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ SIZE = 16 * 1024
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What a command came to: its exit code, what it said, and which files it left on the disk."""
+class CommandResult:
+    """The result of a command: its exit code, its output, and the files that it left on the disk."""
 
     code: int
     out: str
@@ -33,7 +33,7 @@ class Ended:
     """Sizes by path below the disk."""
 
 
-def on_a_small_disk(folder: Path, disk: Path, commands: Sequence[Sequence[str]]) -> list[Ended]:
+def run_on_small_disk(folder: Path, disk: Path, commands: Sequence[Sequence[str]]) -> list[CommandResult]:
     """Runs `hushgram` once for each command. Before each the disk, at the empty directory `disk`, is empty."""
     namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     if shutil.which("unshare") is None or subprocess.run([*namespace, "true"], capture_output=True).returncode != 0:
@@ -41,14 +41,14 @@ def on_a_small_disk(folder: Path, disk: Path, commands: Sequence[Sequence[str]])
     command = [*namespace, sys.executable, __file__, folder, disk, json.dumps(list(map(list, commands)))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(list(map(str, command)), check=True, timeout=300, env=environment, cwd=ROOT)
-    return [Ended(**ended) for ended in json.loads((folder / "ended.json").read_text())]
+    return [CommandResult(**result) for result in json.loads((folder / "ended.json").read_text())]
 
 
 def main(folder: str, disk: str, commands: str) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", disk], check=True)
     import hushgram.pipelines.aggregate  # noqa: F401 - once for all
 
-    ended = []
+    results = []
     for number, command in enumerate(json.loads(commands)):
         out, errors = (Path(folder) / f"{number}.{stream}" for stream in ("out", "err"))
         child = os.fork()
@@ -57,10 +57,10 @@ def main(folder: str, disk: str, commands: str) -> None:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         files = [path for path in Path(disk).rglob("*") if path.is_file()]
         left = {str(path.relative_to(disk)): path.stat().st_size for path in files}
-        ended.append({"code": code, "out": out.read_text(), "errors": errors.read_text(), "left": left})
+        results.append({"code": code, "out": out.read_text(), "errors": errors.read_text(), "left": left})
         for path in Path(disk).iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    (Path(folder) / "ended.json").write_text(json.dumps(ended))
+    (Path(folder) / "ended.json").write_text(json.dumps(results))
 
 
 def _run(command: list[str], out: Path, errors: Path) -> None:

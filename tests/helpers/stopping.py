@@ -18,13 +18,13 @@ COMMAND = (sys.executable, "-m", "hushgram")
 
 
 class Program:
-    """A running program, and what it leaves behind."""
+    """A running program, its processes and its temporary files."""
 
     def __init__(self, arguments: Sequence[object], folder: Path, ignored: Sequence[signal.Signals] = ()) -> None:
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True, exist_ok=True)
 
-        def as_from_a_terminal() -> None:  # whatever is ignored where the tests run
+        def reset_signals() -> None:  # whatever is ignored where the tests run
             for number in SIGNALS:
                 signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
@@ -36,11 +36,11 @@ class Program:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            preexec_fn=as_from_a_terminal,
+            preexec_fn=reset_signals,
         )
 
     def until_ready(self) -> None:
-        """Until it answers to signals: while the interpreter starts, its own handlers do."""
+        """Until its own handlers answer to signals: while it starts, those of the interpreter do."""
         bit = 1 << (signal.SIGTERM - 1)
         eventually("signals to be handled", lambda: self.process.poll() is not None or self._blocked() & bit)
 

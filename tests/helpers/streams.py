@@ -1,4 +1,4 @@
-"""A stream with everything in it that may come: known reports, good and bad, as messages, and what of them counts."""
+"""A stream of all kinds of messages: known reports, good and bad, and those among them that must be counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
 from hushgram.schemas.messages import encode_message
 from hushgram.schemas.records import DeadLetter, Histogram
 from hushgram.transforms.collection_index import cell_width
-from tests.helpers.reports import batch_rows, report_rows
+from tests.helpers.reports import make_batch_rows, make_report_rows
 
 MINUTE = 60_000
 YAML = """
@@ -57,48 +57,50 @@ class Stream:
         self.of_unknown_number += other.of_unknown_number
 
 
-def everything(collections: Mapping[str, Collection], now: int, seed: int, count: int = 300) -> Stream:
+def make_mixed_stream(collections: Mapping[str, Collection], now: int, seed: int, count: int = 300) -> Stream:
     """Reports of some minutes before `now`, late ones, repeated ones, damaged ones, too old ones and future ones."""
     rng, stream = np.random.default_rng(seed), Stream()
     commute, age = collections["commute"], collections["age"]
 
-    def at(rows: Sequence[dict[str, Any]], before: int, within: int) -> list[dict[str, Any]]:
+    def set_times(rows: Sequence[dict[str, Any]], before: int, within: int) -> list[dict[str, Any]]:
         return [{**row, "event_time": now - before - int(rng.integers(0, within))} for row in rows]
 
-    old = list(commute.revisions)[1]
-    plain = at(report_rows(commute, count, seed), 0, 2 * MINUTE) + at(report_rows(age, count, seed), 0, 2 * MINUTE)
-    plain += at(report_rows(commute, count // 10, seed + 1, revision=old), 0, 2 * MINUTE)
-    plain += at(report_rows(commute, count // 20, seed + 2), 30 * MINUTE, MINUTE)  # late
-    identified = at(report_rows(commute, count, seed + 3, ids=True), 0, 2 * MINUTE)
-    batches = batch_rows(age, at(report_rows(age, 140, seed + 4), 0, 2 * MINUTE))
-    batches_with_ids = batch_rows(age, at(report_rows(age, 140, seed + 5, ids=True), 0, 2 * MINUTE))
-    stream.accepted = plain + identified + unpacked(age, batches + batches_with_ids)
+    previous = list(commute.revisions)[1]
+    plain = set_times(make_report_rows(commute, count, seed), 0, 2 * MINUTE) + set_times(
+        make_report_rows(age, count, seed), 0, 2 * MINUTE
+    )
+    plain += set_times(make_report_rows(commute, count // 10, seed + 1, revision=previous), 0, 2 * MINUTE)
+    plain += set_times(make_report_rows(commute, count // 20, seed + 2), 30 * MINUTE, MINUTE)  # late
+    identified = set_times(make_report_rows(commute, count, seed + 3, ids=True), 0, 2 * MINUTE)
+    batches = make_batch_rows(age, set_times(make_report_rows(age, 140, seed + 4), 0, 2 * MINUTE))
+    batches_with_ids = make_batch_rows(age, set_times(make_report_rows(age, 140, seed + 5, ids=True), 0, 2 * MINUTE))
+    stream.accepted = plain + identified + unpack_batches(age, batches + batches_with_ids)
     singles = [encode_message(REPORT, row) for row in plain + identified + identified[: count // 5]]
     packed = [encode_message(REPORT_BATCH, batch) for batch in batches + batches_with_ids + batches_with_ids[:3]]
-    stream.refused["duplicate"] = count // 5 + len(unpacked(age, batches_with_ids[:3]))
+    stream.refused["duplicate"] = count // 5 + len(unpack_batches(age, batches_with_ids[:3]))
     stream.messages_with_ids = [encode_message(REPORT, row) for row in identified]
 
-    some = plain[0]
-    bad = {
-        "unknown_collection": {**some, "collection": "nobody"},
-        "unknown_revision": {**some, "revision": bytes(8)},
-        "cell_out_of_range": {**some, "cell": 10**6},
-        "unknown_group": {**some, "group": "XX"},
-        "too_old": {**some, "event_time": now - 180 * MINUTE},
-        "from_the_future": {**some, "event_time": now + 180 * MINUTE},
+    sample = plain[0]
+    invalid = {
+        "unknown_collection": {**sample, "collection": "nobody"},
+        "unknown_revision": {**sample, "revision": bytes(8)},
+        "cell_out_of_range": {**sample, "cell": 10**6},
+        "unknown_group": {**sample, "group": "XX"},
+        "too_old": {**sample, "event_time": now - 180 * MINUTE},
+        "from_the_future": {**sample, "event_time": now + 180 * MINUTE},
     }
-    refused = [encode_message(REPORT, row) for row in bad.values()]
-    cut = [message[: len(message) // 2] for message in singles[:10]]
-    stream.refused.update({**dict.fromkeys(bad, 1), "undecodable": len(cut)})
-    nothing: list[bytes | None] = [None, b"", rng.bytes(40)]
-    stream.of_unknown_number = len(nothing)
+    refused = [encode_message(REPORT, row) for row in invalid.values()]
+    truncated = [message[: len(message) // 2] for message in singles[:10]]
+    stream.refused.update({**dict.fromkeys(invalid, 1), "undecodable": len(truncated)})
+    noise: list[bytes | None] = [None, b"", rng.bytes(40)]
+    stream.of_unknown_number = len(noise)
 
-    stream.messages = [*singles, *packed, *refused, *cut, *nothing]
+    stream.messages = [*singles, *packed, *refused, *truncated, *noise]
     random.Random(seed).shuffle(stream.messages)
     return stream
 
 
-def unpacked(collection: Collection, batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def unpack_batches(collection: Collection, batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The reports of batches, one by one."""
     kind = f"<u{cell_width(collection.mechanism.cells)}"
     return [
@@ -108,7 +110,7 @@ def unpacked(collection: Collection, batches: Sequence[dict[str, Any]]) -> list[
     ]
 
 
-def tallies_in(output: Path) -> dict[tuple[Any, ...], list[int]]:
+def read_tallies(output: Path) -> dict[tuple[Any, ...], list[int]]:
     """By (collection, group, window start, revision) the counts of the best pane so far."""
     if not result_files(str(output), "histograms"):
         return {}
@@ -119,7 +121,7 @@ def tallies_in(output: Path) -> dict[tuple[Any, ...], list[int]]:
     }
 
 
-def all_letters(output: Path) -> list[DeadLetter]:
+def read_letters(output: Path) -> list[DeadLetter]:
     letters = []
     for path in (path for folder in letter_folders(str(output)) for path in Path(folder).glob("*.avro")):
         with path.open("rb") as file:
@@ -127,13 +129,13 @@ def all_letters(output: Path) -> list[DeadLetter]:
     return letters
 
 
-def letters_in(output: Path) -> tuple[Counter[str], int]:
+def count_letters(output: Path) -> tuple[Counter[str], int]:
     """Refused reports by reason, and letters of an unknown number of reports."""
-    letters = all_letters(output)
-    counted: Counter[str] = Counter()
+    letters = read_letters(output)
+    counts: Counter[str] = Counter()
     for letter in letters:
-        counted[letter.reason] += letter.reports or 0
-    return +counted, sum(letter.reports is None for letter in letters)
+        counts[letter.reason] += letter.reports or 0
+    return +counts, sum(letter.reports is None for letter in letters)
 
 
 def read_topic(address: str, name: str) -> list[Any]:
@@ -143,25 +145,25 @@ def read_topic(address: str, name: str) -> list[Any]:
     client = Consumer({"bootstrap.servers": address, "group.id": "test", "enable.partition.eof": True})
     partitions = client.list_topics(name, timeout=10).topics[name].partitions
     client.assign([TopicPartition(name, partition, 0) for partition in partitions])
-    found: list[Any] = []
-    ended: set[int] = set()
-    while len(ended) < len(partitions):
+    messages: list[Any] = []
+    finished: set[int] = set()
+    while len(finished) < len(partitions):
         for message in client.consume(1000, 1.0):
             if message.error() is None:
-                found.append(message)
+                messages.append(message)
             elif message.error().name() == "_PARTITION_EOF":
-                ended.add(message.partition())
+                finished.add(message.partition())
     client.close()
-    return found
+    return messages
 
 
 class Topic:
-    """A topic, created with so many partitions, or there already if it is none. Messages go to partitions in turn."""
+    """A topic, created with this many partitions, or with 0 an existing one. Messages go to partitions in turn."""
 
     def __init__(self, broker: Any, name: str, partitions: int = 4) -> None:
         from confluent_kafka import Producer
 
-        self.broker, self.name, self.sent, self.partitions = broker, name, 0, max(1, partitions)
+        self.broker, self.name, self.sent_count, self.partitions = broker, name, 0, max(1, partitions)
         if partitions:
             broker.create_topic(name, partitions)
         # Patience: some tests take the broker away.
@@ -173,8 +175,8 @@ class Topic:
 
     def send(self, messages: Iterable[bytes | None]) -> None:
         for message in messages:
-            self.producer.produce(self.name, message, partition=self.sent % self.partitions)
-            self.sent += 1
+            self.producer.produce(self.name, message, partition=self.sent_count % self.partitions)
+            self.sent_count += 1
         assert self.producer.flush(60) == 0
 
 

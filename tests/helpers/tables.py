@@ -25,10 +25,10 @@ HOSTILE = [
     "null",
     "naïve Ж 漢 🙂",
 ]
-"""Labels that a collection may list, and that something may take for more than a label."""
+"""Labels that a collection may list, and that a program may mistake for more than a label."""
 
 
-def snapshot(
+def make_snapshot(
     collection: Collection = WAVE,
     group: str | None = None,
     reports: int = 1000,
@@ -37,7 +37,7 @@ def snapshot(
     index: int = 0,
     timing: str = "on_time",
 ) -> Snapshot:
-    """Of a window of an hour, in which every device sent the same cell."""
+    """The snapshot of a window of an hour, in which every device sent the same cell."""
     counts = np.zeros(collection.mechanism.tally_length, dtype=np.int64)
     counts[0] = reports
     key = Key(collection.name, group, start, start + HOUR)
@@ -45,8 +45,8 @@ def snapshot(
     return snapshots(collection, [(key, Pane(generation, index, timing), tallies)])[0]
 
 
-def rows_in(server: Any) -> list[dict[str, Any]]:
-    """All snapshots of the table, as their Avro records, in the order in which `best` tells them."""
+def read_rows(server: Any) -> list[dict[str, Any]]:
+    """All snapshots of the table, as their Avro records, in the order of `best`."""
     order = 'collection, window_start, window_end, coalesce("group", \'\') COLLATE "C", "group" NULLS FIRST'
     with server.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(f"SELECT * FROM hushgram_snapshots ORDER BY {order}").fetchall()

@@ -10,10 +10,10 @@ import pytest
 
 from devtools.tools import ToolMissingError
 
-Found = TypeVar("Found")
+Result = TypeVar("Found")
 
 
-def or_skip(start: Callable[..., Found], *arguments: object) -> Found:
+def run_or_skip(start: Callable[..., Result], *arguments: object) -> Result:
     try:
         return start(*arguments)
     except ToolMissingError as missing:

@@ -7,7 +7,7 @@ from benchmarks.paper.two_phase import second_phase, simulate_variance, squared_
 from hushgram import Collection, NotEstimableError
 from hushgram.mechanisms import Piecewise, StochasticRounding
 from hushgram.mechanisms.mean_only import LEAST_CELLS
-from tests.helpers.exact import exact_law
+from tests.helpers.exact import compute_exact_law
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
@@ -15,7 +15,7 @@ def test_stochastic_rounding_is_unbiased_at_every_position(epsilon):
     mechanism = StochasticRounding(4, epsilon, bits=4, grid_steps=10)
     values = mechanism.cell_values()
     for position in range(11):
-        law = exact_law(lambda below, at=position: mechanism.perturb(at, below))
+        law = compute_exact_law(lambda below, at=position: mechanism.perturb(at, below))
         assert sum(float(p) * values[cell] for cell, p in law.items()) == pytest.approx(position / 10)
 
 
@@ -25,7 +25,7 @@ def test_piecewise_is_unbiased_up_to_the_width_of_a_cell(epsilon):
     values = mechanism.cell_values()
     width = values[1] - values[0]
     for position in range(0, mechanism.positions, 25):
-        law = exact_law(lambda below, at=position: mechanism.perturb(at, below))
+        law = compute_exact_law(lambda below, at=position: mechanism.perturb(at, below))
         mean = sum(float(p) * values[cell] for cell, p in law.items())
         assert mean == pytest.approx(position / mechanism.wave.grid.domain, abs=0.13 * width)
 

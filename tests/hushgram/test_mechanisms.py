@@ -25,7 +25,7 @@ from hushgram.mechanisms import (
     StochasticRounding,
     best_bandwidth,
 )
-from tests.helpers.exact import at_most_exp, exact_law, worst_ratio
+from tests.helpers.exact import compute_exact_law, compute_worst_ratio, is_at_most_exp
 
 EPSILONS = (0.3, 1.0, 2.5)
 SMALL = {
@@ -49,7 +49,7 @@ def enumerated(request):
     """A mechanism with a small word, and the exact law of each of its positions."""
     name, epsilon = request.param
     mechanism = SMALL[name](epsilon)
-    laws = [exact_law(lambda below, at=at: mechanism.perturb(at, below)) for at in range(mechanism.positions)]
+    laws = [compute_exact_law(lambda below, at=at: mechanism.perturb(at, below)) for at in range(mechanism.positions)]
     return mechanism, laws
 
 
@@ -57,7 +57,7 @@ def test_no_cell_tells_two_inputs_apart_by_more_than_epsilon(enumerated):
     mechanism, laws = enumerated
     assert all(sum(law.values()) == 1 for law in laws)
     assert set().union(*laws) == set(range(mechanism.cells))
-    assert at_most_exp(worst_ratio(laws), mechanism.epsilon)
+    assert is_at_most_exp(compute_worst_ratio(laws), mechanism.epsilon)
 
 
 def test_the_stated_law_is_the_law_of_the_device(enumerated):
@@ -92,7 +92,7 @@ def test_the_square_wave_is_p_on_its_band_and_q_elsewhere(epsilon, bandwidth):
     wave = SquareWave(5, epsilon, bandwidth, bits=4)
     P, Q, T = wave.law.P, wave.law.Q, wave.law.T
     for bucket in range(5):
-        law = exact_law(lambda below, at=bucket: wave.perturb(at, below))
+        law = compute_exact_law(lambda below, at=bucket: wave.perturb(at, below))
         band = range(bucket, bucket + 2 * wave.half_width + 1)
         assert law == {cell: Fraction(P if cell in band else Q, T) for cell in range(wave.cells)}
 
@@ -109,7 +109,7 @@ def test_a_general_wave_is_a_trapezoid_on_a_floor(ratio):
             height = min(step + 1, grid.ramp, foot - step)  # rises by 1/ramp a step, stays, falls
             steps[position + step] += Fraction((P - Q) * height, T * grid.ramp)
         expected = {cell: sum(steps[cell * grid.cell : (cell + 1) * grid.cell]) for cell in range(wave.cells)}
-        assert exact_law(lambda below, at=position: wave.perturb(at, below)) == expected
+        assert compute_exact_law(lambda below, at=position: wave.perturb(at, below)) == expected
 
 
 def test_seeded_hashing_is_randomized_response_given_the_seed():
@@ -122,7 +122,7 @@ def test_seeded_hashing_is_randomized_response_given_the_seed():
                 first = iter([seed])
                 return oracle.perturb(value, lambda limit: next(first, None) if limit == 2**32 else below(limit))
 
-            law = exact_law(sample)
+            law = compute_exact_law(sample)
             assert {cell // oracle.g for cell in law} == {seed}
             assert sorted(law.values()) == sorted([Fraction(P, T)] + [Fraction(Q, T)] * (oracle.g - 1))
 
@@ -136,7 +136,7 @@ def test_full_size_laws_in_integers(epsilon, buckets):
     assert wave.cells == law.width + buckets - 1
     assert law.T < 2**63
     # One favoured cell against one other: the weights that the draws at the ends of each cell's run add up to.
-    assert at_most_exp(Fraction(law.P, law.Q), epsilon)
+    assert is_at_most_exp(Fraction(law.P, law.Q), epsilon)
     for bucket in (0, buckets // 2, buckets - 1):
         runs = dict.fromkeys(range(wave.cells), 0)
         for index in range(law.width):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushgram.sampling import Law, favoured_weight, os_below
-from tests.helpers.exact import at_most_exp, exact_law
+from tests.helpers.exact import compute_exact_law, is_at_most_exp
 
 small_laws = st.builds(Law, P=st.integers(1, 9), Q=st.integers(1, 9), width=st.integers(1, 5), others=st.integers(0, 6))
 
@@ -16,7 +16,7 @@ small_laws = st.builds(Law, P=st.integers(1, 9), Q=st.integers(1, 9), width=st.i
 @given(small_laws, st.data())
 def test_every_outcome_has_its_weight_and_no_other(law, data):
     start = data.draw(st.integers(0, law.others))
-    exact = exact_law(lambda below: law.draw(start, below))
+    exact = compute_exact_law(lambda below: law.draw(start, below))
     inside = range(start, start + law.width)
     expected = {cell: Fraction(law.P if cell in inside else law.Q, law.T) for cell in range(law.width + law.others)}
     assert exact == expected
@@ -33,8 +33,8 @@ def test_the_vectorised_draw_answers_the_same_to_every_draw(law, data):
 @pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0])
 def test_the_weights_never_exceed_epsilon_and_fall_short_by_less_than_one_word(epsilon):
     P, Q = favoured_weight(epsilon), 2**32
-    assert at_most_exp(Fraction(P, Q), epsilon)
-    assert not at_most_exp(Fraction(P + 1, Q), epsilon)
+    assert is_at_most_exp(Fraction(P, Q), epsilon)
+    assert not is_at_most_exp(Fraction(P + 1, Q), epsilon)
     getcontext().prec = 40
     assert Decimal(epsilon) - (Decimal(P) / Q).ln() <= Decimal("2.4e-10")
 

@@ -14,8 +14,8 @@ from hushgram.pipelines.cli import command
 from hushgram.pipelines.results import read_results
 from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.records import DeadLetter, Histogram, Snapshot
-from tests.helpers.reports import HOUR, START, avro_file, batch_rows, exact_tallies, report_rows
-from tests.helpers.streams import tallies_in, unpacked
+from tests.helpers.reports import HOUR, START, compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
+from tests.helpers.streams import read_tallies, unpack_batches
 
 YAML = """
 collections:
@@ -54,18 +54,22 @@ def job(tmp_path_factory):
     commute, age = collections["commute"], collections["age"]
     reports = base / "reports"
     reports.mkdir()
-    plain = report_rows(commute, 900, 1) + report_rows(age, 700, 2) + report_rows(collections["hashed"], 60, 3)
-    plain += report_rows(collections["mean"], 300, 4) + report_rows(
+    plain = (
+        make_report_rows(commute, 900, 1)
+        + make_report_rows(age, 700, 2)
+        + make_report_rows(collections["hashed"], 60, 3)
+    )
+    plain += make_report_rows(collections["mean"], 300, 4) + make_report_rows(
         commute, 300, 5, revision=list(commute.revisions)[1]
     )
-    (reports / "a.avro").write_bytes(avro_file(plain[::2], sync=3000))
-    (reports / "b.avro.gz").write_bytes(gzip.compress(avro_file(plain[1::2], codec="null")))
-    packed = batch_rows(age, report_rows(age, 210, 6), size=7)
-    (reports / "c.avro").write_bytes(avro_file(packed, REPORT_BATCH, "snappy"))
-    identified = report_rows(commute, 200, 7, ids=True)
-    (reports / "d.avro").write_bytes(avro_file(identified + identified[:50], sync=1000))
-    (reports / "e.avro").write_bytes(avro_file(identified[50:90], sync=1000))
-    good = plain + unpacked(age, packed) + identified
+    (reports / "a.avro").write_bytes(encode_avro_file(plain[::2], sync=3000))
+    (reports / "b.avro.gz").write_bytes(gzip.compress(encode_avro_file(plain[1::2], codec="null")))
+    packed = make_batch_rows(age, make_report_rows(age, 210, 6), size=7)
+    (reports / "c.avro").write_bytes(encode_avro_file(packed, REPORT_BATCH, "snappy"))
+    identified = make_report_rows(commute, 200, 7, ids=True)
+    (reports / "d.avro").write_bytes(encode_avro_file(identified + identified[:50], sync=1000))
+    (reports / "e.avro").write_bytes(encode_avro_file(identified[50:90], sync=1000))
+    good = plain + unpack_batches(age, packed) + identified
     bad = [
         {**plain[0], "collection": "nobody"},
         {**plain[0], "revision": bytes(8)},
@@ -74,7 +78,7 @@ def job(tmp_path_factory):
         {**plain[0], "group": "XX"},
         {**plain[0], "event_time": START + 400 * 24 * HOUR},
     ]
-    (reports / "f.avro").write_bytes(avro_file(bad))
+    (reports / "f.avro").write_bytes(encode_avro_file(bad))
     (reports / "g.avro").write_bytes(b"no avro")
     refused = {"unknown_collection": 1, "unknown_revision": 1, "cell_out_of_range": 2, "unknown_group": 1}
     refused |= {"from_the_future": 1, "duplicate": 90}
@@ -96,7 +100,7 @@ def output(job, tmp_path_factory):
 
 def test_every_tally_is_exact(job, output):
     _, collections, good, _ = job
-    assert tallies_in(output) == exact_tallies(list(collections.values()), good)
+    assert read_tallies(output) == compute_tallies(list(collections.values()), good)
 
 
 def test_snapshots_are_the_librarys_estimates(job, output):
@@ -157,7 +161,7 @@ def test_a_rerun_writes_the_same_files(job, output, tmp_path):
     assert not [name for name in first if Path(name).name.startswith(".")]
     assert aggregate(job, tmp_path) == 0
     assert files(tmp_path) == first
-    assert tallies_in(tmp_path) == tallies_in(output)
+    assert read_tallies(tmp_path) == read_tallies(output)
 
 
 @pytest.mark.parametrize(
@@ -171,13 +175,13 @@ def test_a_rerun_writes_the_same_files(job, output, tmp_path):
 )
 def test_counts_are_the_same_however_it_is_run(job, output, tmp_path, more):
     assert aggregate(job, tmp_path, *more) == 0
-    assert tallies_in(tmp_path) == tallies_in(output)
+    assert read_tallies(tmp_path) == read_tallies(output)
 
 
 def test_windows_are_estimated_in_several_goes(job, output, tmp_path, monkeypatch):
     monkeypatch.setattr("hushgram.transforms.estimation.MAX_PANES_AT_ONCE", 2)
     assert aggregate(job, tmp_path) == 0
-    assert tallies_in(tmp_path) == tallies_in(output)
+    assert read_tallies(tmp_path) == read_tallies(output)
     both = [{s.key: s.mean for s in read_results(str(d), "snapshots", Snapshot.from_avro)} for d in (tmp_path, output)]
     assert both[0] == pytest.approx(both[1], abs=1e-9)
 
@@ -185,11 +189,11 @@ def test_windows_are_estimated_in_several_goes(job, output, tmp_path, monkeypatc
 @pytest.mark.slow
 def test_parquet_and_json_lines_hold_the_same(job, output, tmp_path):
     assert aggregate(job, tmp_path / "p", "--format=parquet") == 0
-    assert tallies_in(tmp_path / "p") == tallies_in(output)
+    assert read_tallies(tmp_path / "p") == read_tallies(output)
     some = next((tmp_path / "p" / "snapshots" / "commute").glob("*.parquet"))
     assert pq.read_table(some).schema.field("window_start").type.tz == "UTC"
     assert aggregate(job, tmp_path / "j", "--format=jsonl") == 0
-    assert tallies_in(tmp_path / "j") == tallies_in(output)
+    assert read_tallies(tmp_path / "j") == read_tallies(output)
     lines = [
         json.loads(line)
         for path in (tmp_path / "j" / "snapshots").rglob("*.jsonl")
@@ -213,7 +217,7 @@ def test_rollup_is_what_longer_windows_would_have_been(job, output, tmp_path, ca
         for group in {row["group"], None}:
             key = (row["collection"], group, start, row["revision"].hex())
             expected.setdefault(key, []).append(row["cell"])
-    assert tallies_in(tmp_path) == {
+    assert read_tallies(tmp_path) == {
         key: collections[key[0]].revisions[key[3]].tally(cells).tolist() for key, cells in expected.items()
     }
     snapshots = read_results(str(tmp_path), "snapshots", Snapshot.from_avro)

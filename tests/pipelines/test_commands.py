@@ -14,7 +14,7 @@ from hushgram.pipelines.results import read_results
 from hushgram.pipelines.show import bars, pane_line
 from hushgram.schemas.records import Events, Histogram, Snapshot
 from hushgram.transforms.sinks.files import safe_name
-from tests.helpers.pages import COMMUTE, estimate
+from tests.helpers.pages import COMMUTE, make_estimate
 
 YAML = """
 collections:
@@ -337,7 +337,7 @@ def test_no_name_escapes_from_its_directory(name):
 )
 def test_a_pane_is_told_by_its_own_clocks(zone, expected):
     """And by UTC, where this machine does not know its zone."""
-    made = estimate(COMMUTE, reports=2000)
+    made = make_estimate(COMMUTE, reports=2000)
     day = replace(made.key, window_start=1_774_738_800_000, window_end=1_774_821_600_000)
     assert pane_line(replace(made, key=day, time_zone=zone)).startswith(expected)
 

@@ -9,7 +9,7 @@ from hushgram.pipelines.cli import command
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.cli.outputs import RESULTS, check_directory, check_file, disk_error
 from hushgram.transforms.filesystem import atomically
-from tests.helpers.small_disk import SIZE, on_a_small_disk
+from tests.helpers.small_disk import SIZE, run_on_small_disk
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def test_on_a_full_disk_a_command_ends_with_one_line_and_leaves_nothing_half_wri
     disk.mkdir()
     given = commands(base, disk)
     fits = ["simulate", *given["simulate"][1:3], "--reports", "9", "--output", f"{disk}/reports"]
-    *failed, last = on_a_small_disk(tmp_path, disk, [*given.values(), fits])
+    *failed, last = run_on_small_disk(tmp_path, disk, [*given.values(), fits])
     assert last.code == 0, last
     for name, ended in zip(given, failed, strict=True):
         said = [line for line in ended.errors.splitlines() if not PROGRESS.match(line)]

@@ -11,8 +11,8 @@ from hushgram import load_collections
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.view.result_index import ResultIndex
 from hushgram.transforms.filesystem import match_files, open_file
-from tests.helpers.reports import avro_file, exact_tallies, report_rows
-from tests.helpers.streams import all_letters, tallies_in
+from tests.helpers.reports import compute_tallies, encode_avro_file, make_report_rows
+from tests.helpers.streams import read_letters, read_tallies
 
 YAML = """
 collections:
@@ -74,15 +74,15 @@ def counted(tmp_path_factory):
     collections = load_collections(base / "collections.yaml")
     reports = base / "re[ports] \\"
     reports.mkdir()
-    rows = report_rows(collections["commute"], 200, 1)
+    rows = make_report_rows(collections["commute"], 200, 1)
     for place, name in enumerate(NAMES):
-        (reports / name).write_bytes(avro_file(rows[place :: len(NAMES)]))
+        (reports / name).write_bytes(encode_avro_file(rows[place :: len(NAMES)]))
     with open(os.fsencode(reports) + b"/\xff.avro", "wb") as file:
         file.write(b"no avro")
     (reports / "empty.avro").touch()
     reasons = no_files(reports)
     code = command.main(["aggregate", *arguments(base), "--output", str(base / "results")])
-    return base, code, exact_tallies(list(collections.values()), rows), reasons
+    return base, code, compute_tallies(list(collections.values()), rows), reasons
 
 
 def arguments(base):
@@ -92,8 +92,8 @@ def arguments(base):
 def test_aggregate_reads_every_regular_file_and_nothing_else(counted):
     base, code, tallies, _ = counted
     assert code == 0
-    assert tallies_in(base / "results") == tallies
-    letters = {os.path.basename(letter.source): letter.reason for letter in all_letters(base / "results")}
+    assert read_tallies(base / "results") == tallies
+    letters = {os.path.basename(letter.source): letter.reason for letter in read_letters(base / "results")}
     assert letters == {"\\udcff.avro": "undecodable", "empty.avro": "undecodable"}
 
 
@@ -157,7 +157,7 @@ def test_show_and_rollup_pass_over_what_is_no_file(counted, results, tmp_path, c
     merged = tmp_path / "merged"
     given = ["--collections", f"{base}/collections.yaml", "--input", str(results), "--output", str(merged)]
     assert command.main(["rollup", *given]) == 0
-    assert tallies_in(merged) == tallies
+    assert read_tallies(merged) == tallies
     assert capsys.readouterr().err.count("passed over") == len(reasons)
 
 

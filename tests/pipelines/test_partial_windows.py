@@ -11,11 +11,11 @@ from hushgram.pipelines.formatting import notes, warnings
 from hushgram.pipelines.partial_windows import Cut, cut_windows
 from hushgram.schemas.records import Events, Pane
 from tests.helpers.reports import HOUR, START
-from tests.helpers.tables import WAVE, snapshot
+from tests.helpers.tables import WAVE, make_snapshot
 
 DAY = 24 * HOUR
 MINUTE = 60_000
-SNAPSHOT = replace(snapshot(WAVE), heavy_low_end=None, heavy_high_end=None, fit=0.5)
+SNAPSHOT = replace(make_snapshot(WAVE), heavy_low_end=None, heavy_high_end=None, fit=0.5)
 
 
 def window(start, end, times, group=None, timing="on_time"):

@@ -20,7 +20,7 @@ from hushgram.pipelines.plan.command import DEFAULT_SHAPES, shapes_for
 from hushgram.pipelines.plan.text import rounded
 from hushgram.pipelines.simulate.shapes import draw_for
 from hushgram.planning import grid
-from tests.helpers.documents import examples
+from tests.helpers.documents import read_examples
 
 ROOT = Path(__file__).parents[2]
 YAML = """
@@ -189,7 +189,7 @@ def test_planning_waits_for_nothing_that_it_does_not_need(collections):
 @pytest.mark.slow
 def test_the_documents_show_what_the_command_says(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    [example], [shown] = (examples("plan.md", "An example", language) for language in ("sh", "text"))
+    [example], [shown] = (read_examples("plan.md", "An example", language) for language in ("sh", "text"))
     assert command.main(shlex.split(example)[1:]) == 0
     assert capsys.readouterr().out == shown
 

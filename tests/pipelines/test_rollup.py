@@ -11,7 +11,7 @@ from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.results import read_results
 from hushgram.pipelines.rollup import merge
 from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
-from tests.helpers.reports import DAY, HOUR, avro_file, exact_tallies, report_rows, windows_of
+from tests.helpers.reports import DAY, HOUR, compute_tallies, encode_avro_file, find_windows, make_report_rows
 
 SPRING = 1_774_652_400_000  # 2026-03-28, 00:00 in Berlin, where the next day has 23 hours
 BERLIN = {"time_zone": "Europe/Berlin"}
@@ -33,16 +33,17 @@ def collection(**times):
 def rows_of(one, count=200, days=12):
     rng = np.random.default_rng(7)
     return [
-        {**row, "event_time": int(SPRING - 4 * DAY + rng.integers(0, days * DAY))} for row in report_rows(one, count, 1)
+        {**row, "event_time": int(SPRING - 4 * DAY + rng.integers(0, days * DAY))}
+        for row in make_report_rows(one, count, 1)
     ]
 
 
 def histograms(one, rows):
     """What a run would have kept."""
-    windows = dict(window for row in rows for window in windows_of(one.windows, row["event_time"]))
+    windows = dict(window for row in rows for window in find_windows(one.windows, row["event_time"]))
     return [
         Histogram(Key(name, group, start, windows[start]), Pane(), {revision: (sum(counts), np.array(counts))})
-        for (name, group, start, revision), counts in exact_tallies([one], rows).items()
+        for (name, group, start, revision), counts in compute_tallies([one], rows).items()
     ]
 
 
@@ -79,7 +80,7 @@ def test_longer_windows_are_what_they_would_have_been(own, goal):
     rows = rows_of(one)
     longer = merged(one, histograms(one, rows), **goal)
     expected = replace(one, windows=Windows.parse(goal))
-    assert tallies_of(longer) == exact_tallies([expected], rows)
+    assert tallies_of(longer) == compute_tallies([expected], rows)
     assert {part.key for part in longer} == {part.key for part in histograms(expected, rows)}
 
 
@@ -126,7 +127,7 @@ def results(tmp_path_factory):
     (folder / "collections.yaml").write_text(YAML)
     commute = Collection(name="commute", low=0, high=180, buckets=16, epsilon=1.0)
     rows = [{**row, "group": None} for row in rows_of(commute, 300)]
-    (folder / "reports.avro").write_bytes(avro_file(rows))
+    (folder / "reports.avro").write_bytes(encode_avro_file(rows))
     arguments = ["--collections", str(folder / "collections.yaml"), "--input", str(folder / "reports.avro")]
     told = ["--as-of", "2026-04-10", "--output", str(folder / "results")]
     assert command.main(["aggregate", *arguments, *told]) == 0
@@ -143,7 +144,7 @@ def test_the_command_takes_the_collections_zone_or_another(results, tmp_path, ca
         ("utc", ["--window", "6h", "--time-zone", "UTC"], {"size": "6h"}),
     ):  # fmt: skip
         assert command.main([*arguments, *options, "--output", str(tmp_path / name)]) == 0
-        expected = exact_tallies([replace(commute, windows=Windows.parse(windows))], rows)
+        expected = compute_tallies([replace(commute, windows=Windows.parse(windows))], rows)
         assert tallies_of(read_results(str(tmp_path / name), "histograms", Histogram.from_avro)) == expected
         assert len(read_results(str(tmp_path / name), "snapshots", Snapshot.from_avro)) == len(expected)
     capsys.readouterr()

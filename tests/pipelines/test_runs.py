@@ -19,9 +19,9 @@ from hushgram.pipelines.view.result_index import ResultIndex
 from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.run_store import committed_runs
-from tests.helpers.documents import examples
-from tests.helpers.reports import HOUR, START, avro_file, batch_rows, exact_tallies, report_rows
-from tests.helpers.streams import letters_in, tallies_in, unpacked
+from tests.helpers.documents import read_examples
+from tests.helpers.reports import HOUR, START, compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
+from tests.helpers.streams import count_letters, read_tallies, unpack_batches
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ class Folder:
         self.collections = load_collections(path / "collections.yaml")
 
     def write(self, name, rows):
-        (self.path / "reports" / name).write_bytes(avro_file(rows))
+        (self.path / "reports" / name).write_bytes(encode_avro_file(rows))
         return name
 
     def run(self, *names, run=None, output=None, more=()):
@@ -67,7 +67,7 @@ class Folder:
         return command.main(["rollup", *known, *folders, "--output", str(output), *more])
 
     def expected(self, rows):
-        return exact_tallies(list(self.collections.values()), rows)
+        return compute_tallies(list(self.collections.values()), rows)
 
 
 @pytest.fixture
@@ -79,8 +79,10 @@ def folder(tmp_path):
 def days(folder):
     """Two days of reports; some of the second day's file belong to the first."""
     commute = folder.collections["commute"]
-    first = report_rows(commute, 500, 1, hours=24)
-    second = [{**row, "event_time": row["event_time"] + 23 * HOUR} for row in report_rows(commute, 400, 2, hours=24)]
+    first = make_report_rows(commute, 500, 1, hours=24)
+    second = [
+        {**row, "event_time": row["event_time"] + 23 * HOUR} for row in make_report_rows(commute, 400, 2, hours=24)
+    ]
     folder.write("day1.avro", first)
     folder.write("day2.avro", second)
     return first, second
@@ -90,13 +92,13 @@ def test_a_daily_job_adds_up(folder, days, tmp_path):
     first, second = days
     assert folder.run("day1.avro") == 0
     assert folder.run("day2.avro") == 0
-    assert tallies_in(folder.results) == folder.expected(first + second)
+    assert read_tallies(folder.results) == folder.expected(first + second)
     snapshots = read_results(str(folder.results), "snapshots", Snapshot.from_avro)
     [day1] = [s for s in snapshots if (s.key.window_start, s.key.group) == (START, None)]
     assert day1.reports > 500
     assert len(list(folder.results.glob("snapshots/commute/*"))) == 2, "what is superseded is removed"
     assert folder.run("day1.avro") == 0, "repeating a run changes nothing"
-    assert tallies_in(folder.results) == folder.expected(first + second)
+    assert read_tallies(folder.results) == folder.expected(first + second)
     assert folder.rollup(folder.results, output=tmp_path / "weeks") == 0
     weeks = read_results(str(tmp_path / "weeks"), "snapshots", Snapshot.from_avro)
     assert sum(s.reports for s in weeks if s.key.group is None) == 900
@@ -106,9 +108,11 @@ def random_log(folder, rng):
     """The reports that count, and the names of files that hold them: single reports and batches, with and without ids,
     and uploads that come again in other files."""
     commute, age = folder.collections.values()
-    single = report_rows(commute, 300, rng.randrange(2**32), hours=60) + report_rows(age, 200, rng.randrange(2**32))
-    uploads = report_rows(commute, 120, rng.randrange(2**32), hours=60, ids=True)
-    packed = batch_rows(age, report_rows(age, 140, rng.randrange(2**32), ids=True))
+    single = make_report_rows(commute, 300, rng.randrange(2**32), hours=60) + make_report_rows(
+        age, 200, rng.randrange(2**32)
+    )
+    uploads = make_report_rows(commute, 120, rng.randrange(2**32), hours=60, ids=True)
+    packed = make_batch_rows(age, make_report_rows(age, 140, rng.randrange(2**32), ids=True))
     files = [[] for _ in range(6)]
     for row in single + uploads:
         rng.choice(files).append(row)
@@ -116,9 +120,9 @@ def random_log(folder, rng):
         rows += rng.sample(uploads, 20)
     names = [folder.write(f"{number}.avro", rows) for number, rows in enumerate(files)]
     for name, rows in (("packed", packed), ("packed again", packed[3:9])):
-        (folder.path / "reports" / f"{name}.avro").write_bytes(avro_file(rows, REPORT_BATCH))
+        (folder.path / "reports" / f"{name}.avro").write_bytes(encode_avro_file(rows, REPORT_BATCH))
         names.append(f"{name}.avro")
-    return [*single, *uploads, *unpacked(age, packed)], names
+    return [*single, *uploads, *unpack_batches(age, packed)], names
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -127,7 +131,7 @@ def test_any_split_of_a_log_into_runs_in_any_order_with_reruns_gives_the_tallies
     good, names = random_log(folder, rng)
     assert folder.run(*names, output=tmp_path / "one") == 0
     expected = folder.expected(good)
-    assert tallies_in(tmp_path / "one") == expected
+    assert read_tallies(tmp_path / "one") == expected
     rng.shuffle(names)
     cuts = sorted(rng.sample(range(1, len(names)), rng.randint(1, 3)))
     parts = [names[start:end] for start, end in zip([0, *cuts], [*cuts, len(names)], strict=True)]
@@ -136,23 +140,23 @@ def test_any_split_of_a_log_into_runs_in_any_order_with_reruns_gives_the_tallies
     for number, part in order:
         # A part whose uploads all came in other runs accepts nothing, and says so.
         assert folder.run(*part, run=f"part {number}") in (0, 1)
-    assert tallies_in(folder.results) == expected
+    assert read_tallies(folder.results) == expected
     assert len(committed_runs(str(folder.results))) == len(parts)
-    assert letters_in(folder.results) == letters_in(tmp_path / "one"), "as many duplicates, in whichever run"
+    assert count_letters(folder.results) == count_letters(tmp_path / "one"), "as many duplicates, in whichever run"
 
 
 def test_a_file_that_another_run_counted_is_refused_even_under_another_name(folder, days, capsys):
     assert folder.run("day1.avro", run="first") == 0
-    before = tallies_in(folder.results)
+    before = read_tallies(folder.results)
     reports = folder.path / "reports"
     assert folder.run("day*.avro", run="all") == 2
     assert "was counted by run 'first'" in capsys.readouterr().err
     (reports / "moved.avro.gz").write_bytes(gzip.compress((reports / "day1.avro").read_bytes()))
     assert folder.run("moved.avro.gz") == 2
     assert "then named" in capsys.readouterr().err
-    assert tallies_in(folder.results) == before
+    assert read_tallies(folder.results) == before
     assert folder.run("day*.avro", run="all", more=["--replace", "first"]) == 0
-    assert tallies_in(folder.results) == folder.expected(days[0] + days[1])
+    assert read_tallies(folder.results) == folder.expected(days[0] + days[1])
     assert [run.name for run in committed_runs(str(folder.results))] == ["all"]
     assert folder.run("day2.avro", run="second") == 2
 
@@ -161,19 +165,19 @@ def test_a_rerun_that_would_lose_reports_is_refused_unless_it_is_a_correction(fo
     """The usual accident: one pattern for every day, and old files that are cleared away."""
     first, second = days
     assert folder.run("day*.avro") == 0
-    both = tallies_in(folder.results)
+    both = read_tallies(folder.results)
     (folder.path / "reports" / "day1.avro").unlink()
     capsys.readouterr()
     assert folder.run("day*.avro") == 1
     line = capsys.readouterr().err
     assert "nothing was changed" in line
     assert "--generation 1" in line
-    assert tallies_in(folder.results) == both
+    assert read_tallies(folder.results) == both
     assert folder.run("day*.avro", more=["--generation", "1"]) == 0
-    assert tallies_in(folder.results) == folder.expected(second)
+    assert read_tallies(folder.results) == folder.expected(second)
     folder.write("day1.avro", first[:10])
     assert folder.run("day1.avro", run="fixed") == 0, "runs after a correction need no generation"
-    assert tallies_in(folder.results) == folder.expected(second + first[:10])
+    assert read_tallies(folder.results) == folder.expected(second + first[:10])
 
 
 def test_a_correction_that_empties_a_window_says_so(folder, days):
@@ -192,31 +196,31 @@ def test_dead_letters_belong_to_their_run(folder, days, capsys):
     first, _ = days
     folder.write("day1.avro", [*first[:490], *({**row, "group": "XX"} for row in first[490:])])
     assert folder.run("day1.avro") == 0
-    assert letters_in(folder.results)[0] == Counter(unknown_group=10)
+    assert count_letters(folder.results)[0] == Counter(unknown_group=10)
     folder.write("day1.avro", first)
     assert folder.run("day1.avro") == 0
-    assert letters_in(folder.results)[0] == Counter()
+    assert count_letters(folder.results)[0] == Counter()
     index = ResultIndex(str(folder.results))
     index.refresh()
     assert index.outline()["refused"] == []
-    assert tallies_in(folder.results) == folder.expected(first)
+    assert read_tallies(folder.results) == folder.expected(first)
 
 
 def test_an_upload_repeated_in_another_run_counts_once_until_its_id_is_forgotten(folder, capsys):
-    rows = report_rows(folder.collections["commute"], 50, 1, hours=1, ids=True)
-    more = report_rows(folder.collections["commute"], 5, 2, hours=1, ids=True)
+    rows = make_report_rows(folder.collections["commute"], 50, 1, hours=1, ids=True)
+    more = make_report_rows(folder.collections["commute"], 5, 2, hours=1, ids=True)
     folder.write("a.avro", rows)
     folder.write("b.avro", rows[:20] + more)
     assert folder.run("a.avro") == 0
     assert folder.run("b.avro") == 0
     assert "20 duplicate" in capsys.readouterr().out
-    assert tallies_in(folder.results) == folder.expected(rows + more)
+    assert read_tallies(folder.results) == folder.expected(rows + more)
     # Once all are older than max_age, by the clock, their ids are removed: the next run finds none.
     for path in folder.results.glob("runs/*/run.json"):
         content = json.loads(path.read_text())
         content["ids"]["expire_ms"] = 1
         path.write_text(json.dumps(content))
-    folder.write("c.avro", report_rows(folder.collections["commute"], 5, 3, hours=1))
+    folder.write("c.avro", make_report_rows(folder.collections["commute"], 5, 3, hours=1))
     assert folder.run("c.avro") == 0
     assert not list(folder.results.glob("runs/*/*/ids/*"))
     folder.write("d.avro", rows[:20])
@@ -226,7 +230,7 @@ def test_an_upload_repeated_in_another_run_counts_once_until_its_id_is_forgotten
 def test_two_runs_at_once_add_up(folder, days, monkeypatch):
     """The second starts and ends while the first is about to commit; they share an upload."""
     commute = folder.collections["commute"]
-    shared = report_rows(commute, 10, 3, hours=1, ids=True)
+    shared = make_report_rows(commute, 10, 3, hours=1, ids=True)
     folder.write("a.avro", [*days[0], *shared])
     folder.write("b.avro", [*days[1], *shared])
     started = threading.Event()
@@ -240,12 +244,12 @@ def test_two_runs_at_once_add_up(folder, days, monkeypatch):
 
     monkeypatch.setattr(aggregate, "build", build_and_let_the_other_pass)
     assert folder.run("a.avro", run="slow") == 0
-    assert tallies_in(folder.results) == folder.expected(days[0] + days[1] + shared)
+    assert read_tallies(folder.results) == folder.expected(days[0] + days[1] + shared)
 
 
 def test_a_run_that_died_before_its_commit_leaves_nothing_that_counts(folder, days):
     assert folder.run("day1.avro", run="day1") == 0
-    expected = tallies_in(folder.results)
+    expected = read_tallies(folder.results)
     [attempt] = [path for path in folder.results.glob("runs/day1/*") if path.is_dir()]
     shutil.copytree(attempt, attempt.with_name("20260101T000000.000000-dead"))
     shutil.copytree(attempt.parent, attempt.parent.with_name("never committed"))
@@ -253,8 +257,8 @@ def test_a_run_that_died_before_its_commit_leaves_nothing_that_counts(folder, da
     assert folder.run("day2.avro", run="day2") == 0
     assert folder.run("day1.avro", run="day1") == 0
     assert [path.name for path in folder.results.glob("runs/day1/*dead")] == []
-    assert tallies_in(folder.results) == folder.expected(days[0] + days[1])
-    assert tallies_in(folder.results) != expected
+    assert read_tallies(folder.results) == folder.expected(days[0] + days[1])
+    assert read_tallies(folder.results) != expected
 
 
 @pytest.mark.parametrize(
@@ -262,7 +266,7 @@ def test_a_run_that_died_before_its_commit_leaves_nothing_that_counts(folder, da
     [
         (b"", 1, 1),
         (b"time,value\n2026-01-01,3\n", 1, 1),
-        (avro_file([]), 0, 1),
+        (encode_avro_file([]), 0, 1),
     ],
     ids=["empty", "csv", "no reports"],
 )
@@ -270,7 +274,7 @@ def test_nothing_accepted_is_no_success(folder, capsys, content, letters, code):
     (folder.path / "reports" / "x.avro").write_bytes(content)
     assert folder.run("x.avro") == code
     assert "no report was accepted" in capsys.readouterr().err
-    assert letters_in(folder.results) == (Counter(), letters)
+    assert count_letters(folder.results) == (Counter(), letters)
 
 
 def test_every_report_refused_is_no_success(folder, days, capsys):
@@ -296,7 +300,7 @@ def test_a_share_of_refused_reports_can_be_too_much(folder, days, capsys):
 
 def test_a_file_that_two_patterns_find_counts_once(folder, days):
     assert folder.run("day1.avro", "*1.avro") == 0
-    assert tallies_in(folder.results) == folder.expected(days[0])
+    assert read_tallies(folder.results) == folder.expected(days[0])
 
 
 def test_rollups_take_several_folders_and_count_nothing_twice(folder, days, tmp_path, capsys):
@@ -335,7 +339,7 @@ def test_the_commands_for_a_scheduler_do_what_the_guide_says(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     shutil.copytree(Path(__file__).parents[2] / "examples", "examples")
     totals = []
-    for block in examples("batch.md", "With a scheduler", "sh"):
+    for block in read_examples("batch.md", "With a scheduler", "sh"):
         for line in block.replace("\\\n", " ").splitlines():
             program, *arguments = shlex.split(line)
             assert program == "hushgram"

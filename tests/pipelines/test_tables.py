@@ -14,7 +14,7 @@ from hushgram.schemas.records import Pane, Snapshot
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.sinks.files import FORMATS
 from hushgram.transforms.sinks.result_files import pane_name
-from tests.helpers.documents import examples
+from tests.helpers.documents import read_examples
 
 pytestmark = pytest.mark.slow
 
@@ -95,13 +95,13 @@ def database():
 
 def test_duckdb_reads_parquet(base, database, monkeypatch):
     monkeypatch.chdir(base / "parquet")
-    [example] = examples("tables.md", "Files", "sql")
+    [example] = read_examples("tables.md", "Files", "sql")
     assert by_window(database.sql(example).fetchall()) == expected("results")
 
 
 def test_pandas_reads_parquet(base, monkeypatch):
     monkeypatch.chdir(base / "parquet")
-    example, _ = examples("tables.md", "Files", "python")
+    example, _ = read_examples("tables.md", "Files", "python")
     names = {}
     exec(example, names)
     columns = ["collection", "group", "window_start", "median", "low", "high"]
@@ -110,7 +110,7 @@ def test_pandas_reads_parquet(base, monkeypatch):
 
 def test_polars_reads_avro(base, monkeypatch):
     monkeypatch.chdir(base / "avro")
-    _, example = examples("tables.md", "Files", "python")
+    _, example = read_examples("tables.md", "Files", "python")
     names = {}
     exec(example, names)
     columns = ["collection", "group", "window_start", "median", "low", "high"]
@@ -120,7 +120,7 @@ def test_polars_reads_avro(base, monkeypatch):
 def test_bigquerys_queries_mean_what_they_say(base, database, monkeypatch):
     """Without the service: read as BigQuery's SQL, said in DuckDB's, and run there."""
     monkeypatch.chdir(base / "parquet")
-    view, query = examples("tables.md", "BigQuery", "sql")
+    view, query = read_examples("tables.md", "BigQuery", "sql")
     database.sql("ATTACH ':memory:' AS \"some-project\"")
     database.sql('CREATE SCHEMA "some-project".results; CREATE SCHEMA results')
     table = '"some-project".results.snapshots'

@@ -17,11 +17,11 @@ from hushgram.schemas.columns import decode
 from hushgram.schemas.container import SYNC_SIZE, DamagedError
 from hushgram.schemas.layout import can_be_followed
 from hushgram.schemas.messages import decode_reports, encode_message
-from tests.helpers.reports import batch_rows, report_rows
+from tests.helpers.reports import make_batch_rows, make_report_rows
 
 COLLECTION = Collection(name="c", low=0, high=1, buckets=4, epsilon=1, groups=("DE", "FR"))
-ROWS = report_rows(COLLECTION, 30, 1, ids=True) + report_rows(COLLECTION, 30, 2)
-KINDS = {"reports": (REPORT, ROWS), "batches": (REPORT_BATCH, batch_rows(COLLECTION, ROWS))}
+ROWS = make_report_rows(COLLECTION, 30, 1, ids=True) + make_report_rows(COLLECTION, 30, 2)
+KINDS = {"reports": (REPORT, ROWS), "batches": (REPORT_BATCH, make_batch_rows(COLLECTION, ROWS))}
 
 
 def bodies(definition, rows):
@@ -81,7 +81,7 @@ def test_records_of_every_kind_are_followed_where_lengths_are_known_and_decoded_
 
 def test_collections_one_after_the_other_and_all_mixed_up_are_followed():
     others = [Collection(name=f"c{n}", low=0, high=1, buckets=4, epsilon=1) for n in range(6)]
-    parts = [part for other in others for part in bodies(REPORT, report_rows(other, 400, 1))]
+    parts = [part for other in others for part in bodies(REPORT, make_report_rows(other, 400, 1))]
     assert followed(REPORT, parts, False)
     random.Random(1).shuffle(parts)
     assert followed(REPORT, parts, False)
@@ -102,7 +102,7 @@ def test_what_cannot_be_followed_quickly_is_decoded_slowly():
 
 def test_a_record_in_which_another_seems_to_begin_is_followed():
     """Whoever makes cells may write the beginning of a record into them."""
-    [row] = batch_rows(COLLECTION, ROWS[:3], 3)
+    [row] = make_batch_rows(COLLECTION, ROWS[:3], 3)
     [part] = bodies(REPORT_BATCH, [row])
     parts = bodies(REPORT_BATCH, [{**row, "cells": part * 50}, row] * 50)
     assert len(decode(REPORT_BATCH, REPORT_BATCH.parsed, 100, b"".join(parts))) == 100

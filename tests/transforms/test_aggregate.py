@@ -29,7 +29,7 @@ from hushgram import Collection, Windows
 from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
 from hushgram.schemas.container import DamagedError
 from hushgram.schemas.messages import decode_message, encode_message, encode_report
-from tests.helpers.reports import DAY, HOUR, START, avro_file, batch_rows, exact_tallies, report_rows
+from tests.helpers.reports import DAY, HOUR, START, compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
 
 ROOT = Path(__file__).parents[2]
 COMMUTE = Collection(name="commute", low=0, high=180, buckets=16, epsilon=1, groups=("DE", "FR"))
@@ -76,30 +76,30 @@ def as_dict(row):
 
 
 def test_files_messages_and_dicts_are_counted_the_same(tmp_path):
-    rows = report_rows(COMMUTE, 300, 1, ids=True)
-    expected = exact_tallies([COMMUTE], rows)
+    rows = make_report_rows(COMMUTE, 300, 1, ids=True)
+    expected = compute_tallies([COMMUTE], rows)
     assert aggregate([encode_message(REPORT, row) for row in rows]) == expected
     assert aggregate(rows) == expected
     assert aggregate([as_dict(row) for row in rows]) == expected
     assert aggregate([*rows, *(encode_message(REPORT, row) for row in rows)]) == expected  # ids count once
     assert sum(letter.reports for letter in Kept.dead_letters if letter.reason == "duplicate") == len(rows)
-    (tmp_path / "reports.avro").write_bytes(avro_file(rows))
+    (tmp_path / "reports.avro").write_bytes(encode_avro_file(rows))
     with Pipeline(runner="BundleBasedDirectRunner") as pipeline:
         keep(pipeline | hg.ReadReports(f"{tmp_path}/*.avro") | hg.AggregateReports({"commute": COMMUTE}))
     assert tallies() == expected
 
 
 def test_batches_are_counted_as_messages_and_as_dicts():
-    rows = [{**row, "group": None} for row in report_rows(COMMUTE, 70, 2, hours=1)]
-    packed = batch_rows(COMMUTE, [{**row, "event_time": START} for row in rows])
-    expected = exact_tallies([COMMUTE], [{**row, "event_time": START} for row in rows])
+    rows = [{**row, "group": None} for row in make_report_rows(COMMUTE, 70, 2, hours=1)]
+    packed = make_batch_rows(COMMUTE, [{**row, "event_time": START} for row in rows])
+    expected = compute_tallies([COMMUTE], [{**row, "event_time": START} for row in rows])
     assert aggregate([encode_message(REPORT_BATCH, row) for row in packed]) == expected
     assert aggregate(packed) == expected
 
 
 def test_input_in_windows_of_its_own_is_aggregated_by_event_time():
-    rows = report_rows(COMMUTE, 50, 3)
-    assert aggregate(rows, "Window" >> beam.WindowInto(FixedWindows(60))) == exact_tallies([COMMUTE], rows)
+    rows = make_report_rows(COMMUTE, 50, 3)
+    assert aggregate(rows, "Window" >> beam.WindowInto(FixedWindows(60))) == compute_tallies([COMMUTE], rows)
 
 
 HOSTILE = [
@@ -122,7 +122,7 @@ HOSTILE = [
 
 
 def test_what_is_no_report_becomes_a_dead_letter_with_a_reason():
-    assert aggregate([RECORD, *HOSTILE]) == exact_tallies([COMMUTE], [{**row_of(RECORD)}])
+    assert aggregate([RECORD, *HOSTILE]) == compute_tallies([COMMUTE], [{**row_of(RECORD)}])
     assert [(letter.reason, letter.reports, letter.source) for letter in Kept.dead_letters] == [
         ("undecodable", 1, "messages")
     ] * len(HOSTILE)
@@ -238,13 +238,13 @@ def test_results_are_written_and_the_best_of_each_window_is_read_back(tmp_path):
     results = str(tmp_path / "results")
     for count in (20, 50, 30):  # the last has fewer reports, and takes nobody's place
         with Pipeline(runner="BundleBasedDirectRunner") as pipeline:
-            rows = report_rows(COMMUTE, count, 4, hours=1)
+            rows = make_report_rows(COMMUTE, count, 4, hours=1)
             out = pipeline | beam.Create([*rows, {}]) | hg.AggregateReports([COMMUTE], as_of=LATER)
             out.snapshots | "Snapshots" >> hg.WriteSnapshots(results)
             out.histograms | "Histograms" >> hg.WriteHistograms(results, format="parquet")
             out.dead_letters | "Dead letters" >> hg.WriteDeadLetters(results, format="jsonl")
     by_group = {one.key.group: one.reports for one in hg.read_snapshots(results)}
-    assert by_group[None] == 50 == sum(1 for _ in report_rows(COMMUTE, 50, 4, hours=1))
+    assert by_group[None] == 50 == sum(1 for _ in make_report_rows(COMMUTE, 50, 4, hours=1))
     assert {one.key.group: one.reports for one in hg.read_histograms(results)} == by_group
     assert [one.reports for one in hg.read_snapshots(f"{results}/snapshots")] == list(by_group.values())
     assert len(list((tmp_path / "results" / "dead_letters").glob("undecodable*.jsonl"))) == 1
@@ -259,7 +259,7 @@ def test_results_that_cannot_be_read_say_which_and_why(tmp_path):
     with pytest.raises(hg.ResultsError, match=r"damaged\.avro: cannot be read: the file ends in the middle"):
         hg.read_snapshots(str(tmp_path))
     with (folder / "damaged.avro").open("wb") as file:
-        fastavro.writer(file, REPORT.parsed, report_rows(COMMUTE, 1, 1))
+        fastavro.writer(file, REPORT.parsed, make_report_rows(COMMUTE, 1, 1))
     with pytest.raises(hg.ResultsError, match="files that hold something else than snapshots"):
         hg.read_snapshots(str(tmp_path))
 
@@ -322,8 +322,8 @@ def test_the_example_pipeline_runs(tmp_path):
 
 @pytest.mark.slow
 def test_the_example_in_beam_yaml_runs(tmp_path):
-    rows = report_rows(COMMUTE, 40, 5, hours=1)
-    (tmp_path / "reports.avro").write_bytes(avro_file([*rows, {**rows[0], "cell": 10**6}]))
+    rows = make_report_rows(COMMUTE, 40, 5, hours=1)
+    (tmp_path / "reports.avro").write_bytes(encode_avro_file([*rows, {**rows[0], "cell": 10**6}]))
     (tmp_path / "collections.yaml").write_text(
         "collections: {commute: {domain: {low: 0, high: 180}, buckets: 16, epsilon: 1, groups: [DE, FR]}}"
     )

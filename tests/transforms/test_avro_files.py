@@ -27,11 +27,11 @@ from hushgram.transforms.sources.avro_files import (
     read_file,
     read_range,
 )
-from tests.helpers.reports import avro_file, batch_rows, report_rows
+from tests.helpers.reports import encode_avro_file, make_batch_rows, make_report_rows
 
 COLLECTION = Collection(name="commute", low=0, high=180, buckets=16, epsilon=1, groups=["DE", "FR"])
 PARSER = Parser(CollectionIndex.of([COLLECTION]), 1_800_000_000_000)
-ROWS = report_rows(COLLECTION, 400, seed=1)
+ROWS = make_report_rows(COLLECTION, 400, seed=1)
 
 
 def everything(data, name="file", start=0, end=10**9):
@@ -53,7 +53,7 @@ def counted(reads):
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy"])
 def test_any_cut_into_ranges_reads_every_block_once(codec):
-    data = avro_file(ROWS, codec=codec, sync=600)
+    data = encode_avro_file(ROWS, codec=codec, sync=600)
     whole = [block.offset for run in everything(data) for block in run.blocks]
     assert len(whole) > 8
     rng = np.random.default_rng(1)
@@ -69,7 +69,7 @@ def test_any_cut_into_ranges_reads_every_block_once(codec):
 
 def test_the_ranges_of_a_file_read_every_block_once(tmp_path, monkeypatch):
     path = tmp_path / "reports.avro"
-    path.write_bytes(avro_file(ROWS[:60], sync=500))
+    path.write_bytes(encode_avro_file(ROWS[:60], sync=500))
     monkeypatch.setattr("hushgram.transforms.sources.avro_files.RANGE_BYTES", 700)
     parts = list(ranges(str(path), path.stat().st_size))
     assert len(parts) > 1
@@ -78,7 +78,7 @@ def test_the_ranges_of_a_file_read_every_block_once(tmp_path, monkeypatch):
 
 
 def test_what_is_appended_after_the_listing_is_left_for_later(tmp_path):
-    path, whole = tmp_path / "reports.avro", avro_file(ROWS, sync=600)
+    path, whole = tmp_path / "reports.avro", encode_avro_file(ROWS, sync=600)
     size = everything(whole)[0].blocks[3].offset
     path.write_bytes(whole)
     [run] = read_range(str(path), 0, size)
@@ -86,10 +86,10 @@ def test_what_is_appended_after_the_listing_is_left_for_later(tmp_path):
 
 
 def test_a_file_keeps_its_fingerprint_wherever_it_goes(tmp_path):
-    whole = avro_file(ROWS, sync=600)
+    whole = encode_avro_file(ROWS, sync=600)
     cut = everything(whole)[0].blocks[2].offset
     files = {"a.avro": whole, "moved.avro": whole, "b.avro.gz": gzip.compress(whole), "half.avro": whole[:cut]}
-    files |= {"same reports, another file.avro": avro_file(ROWS, sync=600)}
+    files |= {"same reports, another file.avro": encode_avro_file(ROWS, sync=600)}
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     marks = [fingerprint(str(tmp_path / name)) for name in files]
@@ -101,9 +101,9 @@ def test_a_file_keeps_its_fingerprint_wherever_it_goes(tmp_path):
 
 
 def test_gzip_empty_files_and_mixed_kinds_in_one_run(tmp_path):
-    (tmp_path / "a.avro").write_bytes(avro_file(ROWS[:100]))
-    (tmp_path / "b.avro.gz").write_bytes(gzip.compress(avro_file(ROWS[100:250], codec="null")))
-    (tmp_path / "c.avro").write_bytes(avro_file(batch_rows(COLLECTION, ROWS[250:]), REPORT_BATCH, "snappy"))
+    (tmp_path / "a.avro").write_bytes(encode_avro_file(ROWS[:100]))
+    (tmp_path / "b.avro.gz").write_bytes(gzip.compress(encode_avro_file(ROWS[100:250], codec="null")))
+    (tmp_path / "c.avro").write_bytes(encode_avro_file(make_batch_rows(COLLECTION, ROWS[250:]), REPORT_BATCH, "snappy"))
     (tmp_path / "d.avro").write_bytes(b"")
     files = [(str(path), path.stat().st_size) for path in tmp_path.iterdir()]
     with Pipeline(runner="FnApiRunner") as pipeline:
@@ -117,7 +117,7 @@ def test_gzip_empty_files_and_mixed_kinds_in_one_run(tmp_path):
 @pytest.mark.slow
 def test_every_flipped_byte_is_accounted_for():
     rows = ROWS[:60]
-    data = avro_file(rows, codec="null", sync=400)
+    data = encode_avro_file(rows, codec="null", sync=400)
     assert counted(everything(data)) == (60, 0, 0)
     header = read_header(io.BytesIO(data)).size
     exact = 0
@@ -136,7 +136,7 @@ def test_every_flipped_byte_is_accounted_for():
 
 def test_every_truncation_is_accounted_for():
     rows = ROWS[:40]
-    data = avro_file(rows, sync=400)
+    data = encode_avro_file(rows, sync=400)
     for length in range(1, len(data)):
         accepted, refused, unknown = counted(everything(data[:length]))
         assert accepted + refused <= 40
@@ -155,7 +155,7 @@ def test_what_is_no_avro_file_is_one_letter(data):
 
 @pytest.mark.parametrize("damage", ["flipped", "cut"])
 def test_a_damaged_gzip_file_is_told_and_does_not_end_the_run(tmp_path, damage):
-    data, path = gzip.compress(avro_file(ROWS, codec="null", sync=600)), tmp_path / "a.avro.gz"
+    data, path = gzip.compress(encode_avro_file(ROWS, codec="null", sync=600)), tmp_path / "a.avro.gz"
     for position in range(1, len(data), len(data) // 40):
         whole = bytearray(data)
         whole[position] ^= 0xFF
@@ -176,7 +176,7 @@ def test_a_failing_disk_is_no_damage():
 
 
 def test_damage_in_the_middle_costs_itself_alone():
-    data = bytearray(avro_file(ROWS, codec="deflate", sync=600))
+    data = bytearray(encode_avro_file(ROWS, codec="deflate", sync=600))
     blocks = [block for run in everything(bytes(data)) for block in run.blocks]
     victim = blocks[3]
     data[victim.offset + 10] ^= 0xFF

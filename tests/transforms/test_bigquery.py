@@ -11,7 +11,7 @@ from apache_beam.io.gcp.internal.clients import bigquery as client
 
 from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.transforms.sinks.bigquery import CLUSTERED_BY, BigQueryError, refused, row, table_schema
-from tests.helpers.tables import MEAN, WAVE, snapshot
+from tests.helpers.tables import MEAN, WAVE, make_snapshot
 
 NUMBERS = {"NaN", "Infinity", "-Infinity"}
 
@@ -46,33 +46,33 @@ def check_row(values, columns, where=""):
 @pytest.mark.parametrize("reports", [0, 1, 1000])
 @pytest.mark.parametrize(("collection", "group"), [(WAVE, None), (WAVE, "DE"), (MEAN, None)])
 def test_every_row_fits_the_schema(collection, group, reports):
-    values = row(snapshot(collection, group, reports))
+    values = row(make_snapshot(collection, group, reports))
     check_row(values, table_schema()["fields"])
     assert json.loads(json.dumps(values, allow_nan=False)) == values
 
 
 def test_what_a_mechanism_cannot_know_is_null_or_an_empty_array():
-    values = row(snapshot(MEAN))
+    values = row(make_snapshot(MEAN))
     assert values["probabilities"] == values["quantiles"] == values["cdf_points"] == []
     assert values["variance"] is None
     assert values["group"] is None
-    assert len(row(snapshot(WAVE))["quantiles"]) == 19
+    assert len(row(make_snapshot(WAVE))["quantiles"]) == 19
 
 
 def test_numbers_and_times_arrive_as_they_are():
-    original = snapshot(WAVE, "DE", generation=3)
+    original = make_snapshot(WAVE, "DE", generation=3)
     values = row(original)
     assert values["mean"] == original.mean
     assert values["probabilities"] == original.probabilities.tolist()
     assert values["quantiles"][9] == vars(original.quantiles[9])
     assert (values["generation"], values["reports"], values["group"]) == (3, 1000, "DE")
     assert values["window_start"] == "2026-01-01T00:00:00.000+00:00"
-    early = row(snapshot(WAVE, start=-62_135_596_800_000 + 7))
+    early = row(make_snapshot(WAVE, start=-62_135_596_800_000 + 7))
     assert early["window_start"] == "0001-01-01T00:00:00.007+00:00"
 
 
 def test_numbers_that_json_lacks_become_the_words_that_bigquery_reads():
-    original = replace(snapshot(WAVE), mean=math.nan, mean_low=-math.inf, probabilities=np.array([math.inf, 0.5]))
+    original = replace(make_snapshot(WAVE), mean=math.nan, mean_low=-math.inf, probabilities=np.array([math.inf, 0.5]))
     values = row(original)
     assert (values["mean"], values["mean_low"], values["probabilities"]) == ("NaN", "-Infinity", ["Infinity", 0.5])
     check_row(values, table_schema()["fields"])
@@ -95,5 +95,5 @@ def test_every_column_comes_from_the_avro_schema():
 def test_a_row_that_is_refused_for_good_raises():
     errors = [{"reason": "invalid", "message": "no such field: fit."}]
     with pytest.raises(BigQueryError, match=r"p:d\.t refuses a snapshot of commute.*no such field") as error:
-        refused(("p:d.t", row(snapshot(WAVE)), errors))
+        refused(("p:d.t", row(make_snapshot(WAVE)), errors))
     assert "\n" not in str(error.value)

@@ -32,10 +32,10 @@ from hushgram.transforms.sources.directory_state import (
 )
 from hushgram.transforms.sources.message_batch import UNKNOWN
 from hushgram.transforms.sources.splittable import CLOCK_MARGIN
-from tests.helpers.reports import START, avro_file, report_rows
+from tests.helpers.reports import START, encode_avro_file, make_report_rows
 
 COLLECTION = Collection(name="c", low=0, high=1, buckets=4, epsilon=1, windows=Windows(max_age=1000))
-ROWS = report_rows(COLLECTION, 120, seed=1)
+ROWS = make_report_rows(COLLECTION, 120, seed=1)
 DELAY = 7_000
 NOW = START + 10**6
 
@@ -123,9 +123,9 @@ def blocks_of(directory, *names):
 @pytest.fixture
 def three(tmp_path):
     """Files whose names are in another order than their times."""
-    put(tmp_path, "c.avro", avro_file(ROWS[:40], sync=200), START)
-    put(tmp_path, "b.avro.gz", gzip.compress(avro_file(ROWS[40:80], codec="null", sync=300)), START + 5)
-    put(tmp_path, "a.avro", avro_file(ROWS[80:], sync=200), START + 5_000)
+    put(tmp_path, "c.avro", encode_avro_file(ROWS[:40], sync=200), START)
+    put(tmp_path, "b.avro.gz", gzip.compress(encode_avro_file(ROWS[40:80], codec="null", sync=300)), START + 5)
+    put(tmp_path, "a.avro", encode_avro_file(ROWS[80:], sync=200), START + 5_000)
     return tmp_path
 
 
@@ -133,7 +133,7 @@ ORDER = ("c.avro", "b.avro.gz", "a.avro")
 
 
 def test_files_come_by_time_and_name_each_once(three):
-    put(three, "a2.avro", avro_file(ROWS[:3]), START + 5)
+    put(three, "a2.avro", encode_avro_file(ROWS[:3]), START + 5)
     watching = Watching(three)
     watching.call()
     names = ("c.avro", "a2.avro", "b.avro.gz", "a.avro")
@@ -141,7 +141,7 @@ def test_files_come_by_time_and_name_each_once(three):
     assert len(watching.blocks()) > 10
     assert [time for time, _ in arrived(str(three)).values()] == [START, START + 5, START + 5, START + 5_000]
     assert watching.call() == []
-    put(three, "0.avro", avro_file(ROWS[:3]), START)
+    put(three, "0.avro", encode_avro_file(ROWS[:3]), START)
     assert [os.path.basename(read.source) for read in watching.call()] == ["0.avro"]
 
 
@@ -172,7 +172,7 @@ def test_wherever_time_is_up_nothing_is_lost_and_calls_get_on(three, monkeypatch
 def test_a_file_that_was_begun_is_ended_before_an_older_one_that_came_meanwhile(three):
     watching = Watching(three)
     watching.call(claims=3)
-    put(three, "0.avro", avro_file(ROWS[:3]), START - 1)
+    put(three, "0.avro", encode_avro_file(ROWS[:3]), START - 1)
     watching.call(claims=4)
     watching.call()
     assert watching.blocks() == blocks_of(three, "c.avro", "0.avro", *ORDER[1:])
@@ -189,15 +189,15 @@ def test_a_call_that_is_thrown_away_is_done_again(three):
 
 
 def test_received_is_the_time_of_change_but_never_goes_back_nor_ahead_of_the_clock(three, monkeypatch):
-    put(three, "future.avro", avro_file(ROWS[:3]), NOW + 99_000)
+    put(three, "future.avro", encode_avro_file(ROWS[:3]), NOW + 99_000)
     watching = Watching(three)
     received = {os.path.basename(read.source): read.received for read in watching.call()}
     assert received == {"c.avro": START, "b.avro.gz": START + 5, "a.avro": START + 5_000, "future.avro": NOW}
     at(monkeypatch, NOW + 60_000)
-    put(three, "late.avro", avro_file(ROWS[:3]), START)
+    put(three, "late.avro", encode_avro_file(ROWS[:3]), START)
     assert {read.received for read in watching.call()} == {NOW}
     at(monkeypatch, NOW + 70_000)
-    put(three, "later.avro", avro_file(ROWS[:3]), START)
+    put(three, "later.avro", encode_avro_file(ROWS[:3]), START)
     assert {read.received for read in watching.call()} == {NOW + 60_000 - CLOCK_MARGIN}
 
 
@@ -211,7 +211,7 @@ def test_the_watermark_follows_receipt_and_in_an_empty_directory_the_clock(tmp_p
     watching.call()
     assert watching.restriction == ((), "", 0, NOW - CLOCK_MARGIN)
     fresh = Watching(tmp_path)
-    put(tmp_path, "a.avro", avro_file(ROWS, sync=200), START)
+    put(tmp_path, "a.avro", encode_avro_file(ROWS, sync=200), START)
     each_look_takes(monkeypatch, 1.0)
     fresh.call()
     assert fresh.restriction[1].endswith("a.avro")
@@ -220,9 +220,9 @@ def test_the_watermark_follows_receipt_and_in_an_empty_directory_the_clock(tmp_p
 
 def test_hidden_names_are_passed_over_until_they_are_renamed(tmp_path):
     for name in (".a.avro", "_b.avro", "._c"):
-        put(tmp_path, name, avro_file(ROWS[:3]), START)
+        put(tmp_path, name, encode_avro_file(ROWS[:3]), START)
     (tmp_path / "folder").mkdir()
-    put(tmp_path / "folder", "d.avro", avro_file(ROWS[:3]), START)
+    put(tmp_path / "folder", "d.avro", encode_avro_file(ROWS[:3]), START)
     watching = Watching(tmp_path)
     assert watching.call() == []
     (tmp_path / ".a.avro").rename(tmp_path / "a.avro")
@@ -233,18 +233,18 @@ def test_a_directory_that_is_not_there_yet_is_empty(tmp_path):
     watching = Watching(tmp_path / "later")
     assert watching.call() == []
     (tmp_path / "later").mkdir()
-    put(tmp_path / "later", "a.avro", avro_file(ROWS[:3]), START)
+    put(tmp_path / "later", "a.avro", encode_avro_file(ROWS[:3]), START)
     assert len(watching.call()) == 1
 
 
 @pytest.mark.parametrize("claims", range(2, 9))
 def test_damaged_files_are_letters_once_and_cost_themselves(tmp_path, claims):
-    data = bytearray(avro_file(ROWS[:40], sync=200))
+    data = bytearray(encode_avro_file(ROWS[:40], sync=200))
     data[-40:] = bytes(40)
     put(tmp_path, "a.avro", b"no avro at all", START)
     put(tmp_path, "b.avro", bytes(data), START + 1)
     put(tmp_path, "c.avro", b"", START + 2)
-    put(tmp_path, "d.avro", avro_file(ROWS[40:60]), START + 3)
+    put(tmp_path, "d.avro", encode_avro_file(ROWS[40:60]), START + 3)
     watching = Watching(tmp_path)
     for _ in range(40):
         watching.call(claims)
@@ -285,7 +285,7 @@ def test_names_that_are_gone_are_not_remembered(three):
 
 
 def test_a_name_that_is_no_text_is_read_and_told_as_text(tmp_path):
-    put(tmp_path, b"\xff.avro", avro_file(ROWS[:3]), START)
+    put(tmp_path, b"\xff.avro", encode_avro_file(ROWS[:3]), START)
     put(tmp_path, b"new\nline.avro", b"no avro", START)
     watching = Watching(tmp_path)
     watching.call(claims=1)
@@ -298,7 +298,7 @@ def test_a_name_that_is_no_text_is_read_and_told_as_text(tmp_path):
 
 def test_reports_are_judged_by_the_time_of_their_file(tmp_path):
     young, old = ({**ROWS[0], "event_time": START - age} for age in (1000, 1001))
-    put(tmp_path, "a.avro", avro_file([young, old, old]), START)
+    put(tmp_path, "a.avro", encode_avro_file([young, old, old]), START)
     watching = Watching(tmp_path)
     watching.call()
     outcomes = [one for read in watching.reads for one in Parser(CollectionIndex.of([COLLECTION]), NOW).parse(read)]
@@ -339,7 +339,7 @@ def test_every_name_is_read_and_only_regular_files_are(tmp_path, claims, caplog)
     directory.mkdir()
     names = ["a\\b.avro", "a[1].avro", "a b.avro", "new\nline.avro", "*.avro", "\\.avro"]
     for age, name in enumerate(names):
-        put(directory, name, avro_file(ROWS[:3]), START + age)
+        put(directory, name, encode_avro_file(ROWS[:3]), START + age)
     os.mkfifo(directory / "fifo.avro")
     os.mknod(directory / "socket.avro", stat.S_IFSOCK | 0o600)
     (directory / "zero.avro").symlink_to("/dev/zero")
@@ -491,7 +491,7 @@ def test_a_link_that_leads_nowhere_at_first_is_read_when_it_leads_somewhere(thre
     watching = Watching(three)
     watching.call()
     assert names_of(watching.reads) == names_of(Watching(three).call())
-    (three.parent / "elsewhere").write_bytes(avro_file(ROWS[:3]))
+    (three.parent / "elsewhere").write_bytes(encode_avro_file(ROWS[:3]))
     assert watching.call() == []  # its next attempt is not due
     at(monkeypatch, NOW + SHORTEST_RETRY_MS)
     assert names_of(watching.call()) == ["link.avro"]

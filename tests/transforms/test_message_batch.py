@@ -38,7 +38,7 @@ from hushgram.transforms.sources.message_batch import (
     received_times,
 )
 from hushgram.transforms.uploads import SHARDS, unpack
-from tests.helpers.reports import HOUR, START, batch_rows, report_rows
+from tests.helpers.reports import HOUR, START, make_batch_rows, make_report_rows
 
 OLD, YOUNG = 2 * HOUR, 1000
 LONG = Collection(name="long", low=0, high=1, buckets=4, epsilon=1, windows=Windows(max_age=OLD))
@@ -123,7 +123,7 @@ def outcomes(parser, reads):
 @pytest.mark.parametrize("most", [10**9, 0], ids=["at the end of the bundle", "at once"])
 def test_uploads_with_ids_travel_together_by_shard_and_minute_of_receipt(monkeypatch, most):
     monkeypatch.setattr("hushgram.transforms.counting.MAX_BUFFERED_CELLS", most)
-    rows = report_rows(LONG, 400, 3, hours=1, ids=True)
+    rows = make_report_rows(LONG, 400, 3, hours=1, ids=True)
     at = START + HOUR
     parts = [(rows[:100], at), (rows[100:200], at + 1), (rows[200:], at + LETTER_MINUTE)]
     emitting = ParseAndTally(PARSER)
@@ -199,10 +199,11 @@ def test_a_plan_without_collections_refuses_all_and_does_not_raise():
 def messages_of_every_kind():
     """200 messages, good and bad, with the number of reports in each."""
     rng = np.random.default_rng(5)
-    singles = report_rows(LONG, 60, 1, hours=4) + report_rows(SHORT, 40, 2, hours=1)
+    singles = make_report_rows(LONG, 60, 1, hours=4) + make_report_rows(SHORT, 40, 2, hours=1)
     messages = [encode_message(REPORT, row) for row in singles]
     messages += [
-        encode_message(REPORT_BATCH, row) for row in batch_rows(LONG, report_rows(LONG, 60, 3, hours=4), size=3)
+        encode_message(REPORT_BATCH, row)
+        for row in make_batch_rows(LONG, make_report_rows(LONG, 60, 3, hours=4), size=3)
     ]
     messages += [encode_message(REPORT, {**row, "group": "nobody"}) for row in singles[:10]]
     messages += [encode_message(REPORT, {**row, "cell": 10**6}) for row in singles[:10]]

@@ -20,7 +20,7 @@ from hushgram.transforms.aggregate import typed
 from hushgram.transforms.sinks.latest import Board, BoardCoder
 from hushgram.transforms.sinks.prometheus import ExposeToPrometheus, exposition
 from tests.helpers.reports import HOUR, START
-from tests.helpers.tables import HOSTILE, MEAN, WAVE, snapshot
+from tests.helpers.tables import HOSTILE, MEAN, WAVE, make_snapshot
 
 LABELS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.sampled_from(HOSTILE)
 
@@ -76,14 +76,14 @@ def expected(newest, refused, unreadable, ending=""):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(LABELS, st.none() | LABELS), unique=True, max_size=6), st.sampled_from([WAVE, MEAN]))
 def test_whatever_a_label_holds_prometheus_reads_the_numbers(keys, collection):
-    panes = snapshot(collection, reports=1234)
+    panes = make_snapshot(collection, reports=1234)
     panes = [replace(panes, key=Key(*key, START, START + HOUR)) for key in keys]
     samples, _ = read(exposition(Board.merge(map(Board.of_snapshot, panes)), streaming=False))
     assert samples == expected(panes, {}, 0)
 
 
 def test_numbers_that_are_none_are_written_as_prometheus_writes_them():
-    odd = replace(snapshot(MEAN), mean=math.inf, mean_low=-math.inf, mean_high=math.nan)
+    odd = replace(make_snapshot(MEAN), mean=math.inf, mean_low=-math.inf, mean_high=math.nan)
     lines = exposition(Board.of_snapshot(odd), streaming=False).splitlines()
     assert [line.rpartition(" ")[2] for line in lines if line.startswith("hushgram_mean")] == ["+Inf", "-Inf", "NaN"]
 
@@ -101,7 +101,7 @@ def test_what_a_stream_refuses_is_a_counter_and_what_a_batch_refuses_a_gauge():
 # Laws of boards ------------------------------------------------------------------------------------------------------
 
 snapshots = st.builds(
-    snapshot,
+    make_snapshot,
     st.sampled_from([WAVE, MEAN]),
     st.sampled_from([None, "DE"]),
     st.integers(0, 3),
@@ -144,7 +144,7 @@ def only_file(directory):
 
 @pytest.mark.parametrize("some", [True, False])
 def test_a_batch_writes_the_file_once_even_if_there_is_nothing(tmp_path, some):
-    panes = [snapshot(group=group, start=START + hour * HOUR) for group in [None, *HOSTILE] for hour in range(2)]
+    panes = [make_snapshot(group=group, start=START + hour * HOUR) for group in [None, *HOSTILE] for hour in range(2)]
     panes, refused = (panes, [letter(reports=2), letter(reports=3), letter("duplicate", 5)]) if some else ([], [])
     with Pipeline() as pipeline:
         snapshots = pipeline | "Snapshots" >> beam.Create(panes)
@@ -181,8 +181,8 @@ def at(milliseconds):
 
 
 def test_a_stream_writes_at_every_change_and_never_forgets(tmp_path, monkeypatch):
-    first, poorer, better = (snapshot(reports=n, index=i) for n, i in [(10, 0), (7, 1), (12, 1)])
-    other, later = snapshot(MEAN, reports=5), snapshot(reports=1, start=START + HOUR)
+    first, poorer, better = (make_snapshot(reports=n, index=i) for n, i in [(10, 0), (7, 1), (12, 1)])
+    other, later = make_snapshot(MEAN, reports=5), make_snapshot(reports=1, start=START + HOUR)
     refusals = [letter(reports=2, received=START + 1000), letter(reports=3, received=START + 59_000)]
     refusals += [letter("undecodable", None, START + 61_000), letter(reports=1, received=START + 61_000)]
     stamped = [TimestampedValue(one, at(one.received_at)) for one in refusals]
@@ -205,6 +205,6 @@ def test_a_stream_writes_at_every_change_and_never_forgets(tmp_path, monkeypatch
 
 
 def test_the_panes_of_one_bundle_are_one_change(tmp_path, monkeypatch):
-    bundle = [snapshot(group=group) for group in [None, *HOSTILE]]
+    bundle = [make_snapshot(group=group) for group in [None, *HOSTILE]]
     [samples] = run_stream(tmp_path, monkeypatch, bundle)
     assert samples == expected(bundle, {}, 0, "_total")

@@ -25,7 +25,7 @@ from hushgram.transforms.coders import DeadLetterCoder
 from hushgram.transforms.sources.message_batch import MessageBatch
 from hushgram.transforms.tallies import Tallies, TalliesCoder
 from hushgram.transforms.windowing import AccumulatePanes, allowed_lateness, window_fn
-from tests.helpers.reports import DAY, HOUR, START, exact_tallies, report_rows, windows_of
+from tests.helpers.reports import DAY, HOUR, START, compute_tallies, find_windows, make_report_rows
 
 MINUTE = 60_000
 FIXED = Collection(
@@ -140,7 +140,7 @@ def within(rows, start, end):
 
 
 def test_early_on_time_and_late_panes_are_each_the_whole_truth_so_far():
-    rows = within(report_rows(FIXED, 40, 1), START, START + 10 * MINUTE)
+    rows = within(make_report_rows(FIXED, 40, 1), START, START + 10 * MINUTE)
     script = Script().until(START + 11 * MINUTE).receive(rows[:10]).until(START + 13 * MINUTE)
     script.receive(rows[10:15], rows[15:20]).until(START + 15 * MINUTE)
     script.until(START + HOUR + MINUTE)  # nothing is new, and the on-time pane repeats the whole
@@ -152,14 +152,16 @@ def test_early_on_time_and_late_panes_are_each_the_whole_truth_so_far():
     so_far = {10: rows[:10], 20: rows[:20], 30: rows[:30], 40: rows}
     for one in histograms:
         if one.key.group is None:
-            assert last([one]) == {k: v for k, v in exact_tallies([FIXED], so_far[one.reports]).items() if k[1] is None}
-    assert last(histograms) == exact_tallies([FIXED], rows)
+            assert last([one]) == {
+                k: v for k, v in compute_tallies([FIXED], so_far[one.reports]).items() if k[1] is None
+            }
+    assert last(histograms) == compute_tallies([FIXED], rows)
     assert {one.key.group for one in histograms} == {None, "DE", "FR"}
     assert not letters
 
 
 def test_a_group_that_says_nothing_new_has_no_pane_but_the_on_time_one():
-    rows = [{**row, "group": "DE"} for row in within(report_rows(FIXED, 6, 2), START, START + MINUTE)]
+    rows = [{**row, "group": "DE"} for row in within(make_report_rows(FIXED, 6, 2), START, START + MINUTE)]
     rows[2:] = [{**row, "group": "FR"} for row in rows[2:]]
     script = Script().until(START + 2 * MINUTE).receive(rows[:2]).until(START + 4 * MINUTE).receive(rows[2:4])
     script.until(START + 6 * MINUTE).until(START + HOUR + MINUTE).receive(rows[4:]).until(START + HOUR + 3 * MINUTE)
@@ -170,33 +172,33 @@ def test_a_group_that_says_nothing_new_has_no_pane_but_the_on_time_one():
 
 
 def test_sliding_windows_without_early_panes():
-    rows = report_rows(SLIDING, 60, 3, hours=5) + report_rows(
+    rows = make_report_rows(SLIDING, 60, 3, hours=5) + make_report_rows(
         SLIDING, 30, 4, hours=5, revision=list(SLIDING.revisions)[1]
     )
     script = Script().until(START + 5 * HOUR).receive(rows[::3], rows[1::3]).until(START + 10 * HOUR)
     script.receive([row for row in rows[2::3] if row["event_time"] >= START + 4 * HOUR])
     histograms, letters = run(script, SLIDING)
     counted = [r for i, r in enumerate(rows) if i % 3 != 2 or r["event_time"] >= START + 4 * HOUR]
-    assert last(histograms) == exact_tallies([SLIDING], counted)
+    assert last(histograms) == compute_tallies([SLIDING], counted)
     assert {one.pane.timing for one in histograms} == {"on_time", "late"}
     assert not letters
 
 
 def test_each_id_counts_once_and_the_others_are_letters():
-    rows = within(report_rows(FIXED, 30, 5, ids=True), START, START + 10 * MINUTE)
+    rows = within(make_report_rows(FIXED, 30, 5, ids=True), START, START + 10 * MINUTE)
     script = Script().until(START + 11 * MINUTE).receive(rows[:20] + rows[:5], rows[10:25]).until(START + 2 * HOUR)
     script.receive(rows[20:], rows[:1]).until(START + 6 * HOUR + 9 * MINUTE)
     script.receive([row for row in rows if row["event_time"] >= script.now - 6 * HOUR])
     again = sum(row["event_time"] >= script.now - 6 * HOUR for row in rows)
     assert again
     histograms, letters = run(script, FIXED)
-    assert last(histograms) == exact_tallies([FIXED], rows)
+    assert last(histograms) == compute_tallies([FIXED], rows)
     assert {letter.reason for letter in letters} == {"duplicate"}
     assert sum(letter.reports for letter in letters) == 5 + 10 + 5 + 1 + again
 
 
 def test_everything_is_counted_as_it_goes():
-    rows = within(report_rows(FIXED, 30, 1, ids=True), START, START + MINUTE)
+    rows = within(make_report_rows(FIXED, 30, 1, ids=True), START, START + MINUTE)
     odd = [{**rows[0], "collection": "nobody"}, {**rows[1], "cell": 99}]
     run(Script().until(START + MINUTE).receive(rows, rows[:5] + odd).until(START + 2 * HOUR), FIXED)
     counters = {found.key.metric.name: 0 for found in Kept.metrics["counters"]}
@@ -216,17 +218,17 @@ def test_everything_is_counted_as_it_goes():
 def test_an_id_is_known_to_the_last_millisecond_and_too_old_after_it():
     """With no delay the watermark is the time of receipt: no gap may lie between forgetting and being too old."""
     for event in (START, START + 1, START + FIXED.windows.max_age // 8 - 1):
-        [row] = within(report_rows(FIXED, 1, 6, ids=True), event, event + 1)
+        [row] = within(make_report_rows(FIXED, 1, 6, ids=True), event, event + 1)
         script = Script().until(event + 2).receive([row]).until(event + 6 * HOUR).receive([row])
         script.until(event + 6 * HOUR + 1).receive([row])
         histograms, letters = run(script, FIXED)
         assert [letter.reason for letter in letters] == ["duplicate", "too_old"]
-        assert last(histograms) == exact_tallies([FIXED], [row])
+        assert last(histograms) == compute_tallies([FIXED], [row])
 
 
 def test_what_is_too_old_or_from_the_future_is_a_letter_to_the_millisecond():
     now, oldest = START + 8 * HOUR, START + 2 * HOUR
-    base = report_rows(FIXED, 4, 7)
+    base = make_report_rows(FIXED, 4, 7)
     times = (oldest, oldest - 1, now + 300_000, now + 300_001)
     rows = [{**row, "event_time": time} for row, time in zip(base, times, strict=True)]
     histograms, letters = run(Script().until(now).receive(rows), FIXED)
@@ -234,7 +236,7 @@ def test_what_is_too_old_or_from_the_future_is_a_letter_to_the_millisecond():
         "too_old": (1, now),
         "from_the_future": (1, now),
     }
-    assert last(histograms) == exact_tallies([FIXED], [rows[0], rows[2]])
+    assert last(histograms) == compute_tallies([FIXED], [rows[0], rows[2]])
 
 
 @pytest.mark.parametrize("setting", [Windows(max_delay=0, max_age=0), SLIDING.windows, Windows(1001, 1001, 0, 1, None)])
@@ -243,14 +245,14 @@ def test_the_engine_drops_nothing_that_was_accepted(setting):
     collection = replace(FIXED, windows=setting)
     script, accepted, refused = Script(), [], 0
     for place in (0, 1, setting.every // 2, setting.every - 1):
-        [row] = within(report_rows(collection, 1, place, ids=place == 1), START + place, START + place + 1)
+        [row] = within(make_report_rows(collection, 1, place, ids=place == 1), START + place, START + place + 1)
         script.until(max(script.now + 1, START + place + setting.max_age)).receive([row])
         if script.now - row["event_time"] <= setting.max_age:
             accepted.append(row)
         else:
             refused += 1
     histograms, letters = run(script, collection)
-    assert last(histograms) == exact_tallies([collection], accepted)
+    assert last(histograms) == compute_tallies([collection], accepted)
     assert len(accepted) >= 2
     assert sum(letter.reports for letter in letters) == refused
 
@@ -263,9 +265,9 @@ def test_days_and_weeks_are_the_same_in_batch_and_stream_whatever_the_clocks_do(
     rows = [
         {**row, "event_time": int(SPRING + rng.integers(-DAY, 4 * DAY))}
         for seed, collection in enumerate(collections)
-        for row in report_rows(collection, 60, seed, ids=True)
+        for row in make_report_rows(collection, 60, seed, ids=True)
     ]
-    edges = {edge for row in rows for edge in windows_of(collections[0].windows, row["event_time"])[0]}
+    edges = {edge for row in rows for edge in find_windows(collections[0].windows, row["event_time"])[0]}
     at_edges = [{**rows[0], "event_time": edge - step, "id": None} for edge in edges for step in (0, 1)]
     rows += [row for row in at_edges if SPRING - DAY <= row["event_time"] < SPRING + 4 * DAY]
     arrivals = [row["event_time"] + (DAY if index % 3 == 0 else 0) for index, row in enumerate(rows)]
@@ -274,7 +276,7 @@ def test_days_and_weeks_are_the_same_in_batch_and_stream_whatever_the_clocks_do(
         before = script.now
         script.until(before + 12 * HOUR)
         script.receive([row for row, when in zip(rows, arrivals, strict=True) if before <= when < script.now])
-    expected = exact_tallies(collections, rows)
+    expected = compute_tallies(collections, rows)
     histograms, letters = run(script, *collections)
     assert not letters
     assert last(histograms) == expected
@@ -283,7 +285,7 @@ def test_days_and_weeks_are_the_same_in_batch_and_stream_whatever_the_clocks_do(
     assert last(batch) == expected
     for collection in collections:
         times = [row["event_time"] for row in rows if row["collection"] == collection.name]
-        own = {window for time in times for window in windows_of(collection.windows, time)}
+        own = {window for time in times for window in find_windows(collection.windows, time)}
         for found in (histograms, batch):
             keys = {one.key for one in found if one.key.collection == collection.name}
             assert {(key.window_start, key.window_end) for key in keys} == own
@@ -294,22 +296,22 @@ def _without_age(collection):
 
 
 def test_collections_with_other_windows_do_not_disturb_each_other():
-    rows = report_rows(FIXED, 50, 8, hours=3, ids=True) + report_rows(SLIDING, 50, 9, hours=3)
+    rows = make_report_rows(FIXED, 50, 8, hours=3, ids=True) + make_report_rows(SLIDING, 50, 9, hours=3)
     order = np.random.default_rng(2).permutation(len(rows))
     script = Script()
     for hour in range(1, 4):
         script.until(START + hour * HOUR)
         script.receive([rows[i] for i in order if (hour - 1) * HOUR <= rows[i]["event_time"] - START < hour * HOUR])
     histograms, letters = run(script, FIXED, SLIDING)
-    assert last(histograms) == exact_tallies([FIXED, SLIDING], rows)
+    assert last(histograms) == compute_tallies([FIXED, SLIDING], rows)
     assert not letters
 
 
 def test_a_zone_by_which_hours_are_shown_leaves_them_where_they_are():
     shown = replace(FIXED, name="shown", windows=replace(FIXED.windows, time_zone="Europe/Berlin"))
-    rows = report_rows(FIXED, 20, 1, hours=2) + report_rows(shown, 20, 2, hours=2)
+    rows = make_report_rows(FIXED, 20, 1, hours=2) + make_report_rows(shown, 20, 2, hours=2)
     histograms, _ = run(Script().until(START + 2 * HOUR).receive(rows), FIXED, shown)
-    assert last(histograms) == exact_tallies([FIXED, shown], rows)
+    assert last(histograms) == compute_tallies([FIXED, shown], rows)
     zones = {(snapshot.key.collection, snapshot.time_zone) for snapshot in Kept.snapshots}
     assert zones == {("fixed", None), ("shown", "Europe/Berlin")}
 

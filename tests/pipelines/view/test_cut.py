@@ -8,8 +8,8 @@ from playwright.sync_api import expect
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.formatting import NOTES, span
 from hushgram.schemas.records import Events
-from tests.helpers.browsing import drawn_again, table
-from tests.helpers.pages import COMMUTE, PANES, estimate, write_pane
+from tests.helpers.browsing import act_and_redraw, read_table
+from tests.helpers.pages import COMMUTE, PANES, make_estimate, write_pane
 from tests.helpers.reports import HOUR, START
 
 MINUTE = 60_000
@@ -17,7 +17,7 @@ MINUTE = 60_000
 
 def hour_of(hour, begin=0, end=60, **options):
     """An hour with reports of some of its minutes."""
-    made = estimate(COMMUTE, None, hour, **{"reports": 2000, **options})
+    made = make_estimate(COMMUTE, None, hour, **{"reports": 2000, **options})
     start = made.key.window_start
     return replace(made, events=Events(start + begin * MINUTE, start + end * MINUTE - 1, made.reports))
 
@@ -42,12 +42,12 @@ def test_the_page_opens_on_the_latest_whole_window_and_marks_those_that_are_cut(
     assert page.is_hidden("#warnings")
     assert "2 windows with warnings" in page.inner_text("nav")
     warned = [NOTES["begins_inside"].short, "", "", NOTES["ends_inside"].short]
-    assert [row[-1] for row in table(page, "reports")] == warned
-    drawn_again(page, lambda: page.click("#later"))
+    assert [row[-1] for row in read_table(page, "reports")] == warned
+    act_and_redraw(page, lambda: page.click("#later"))
     assert "(4 of 4)" in page.inner_text("#window-label")
     assert "The log ends at 03:30, inside this window" in page.inner_text("#warnings")
     assert NOTES["ends_inside"].long in page.inner_text("#warnings")
-    drawn_again(page, lambda: page.click("#newest"))
+    act_and_redraw(page, lambda: page.click("#newest"))
     assert "(3 of 4)" in page.inner_text("#window-label")
     page = open_page(f"{address}#collection=commute&window={START}-{START + HOUR}")
     assert "The log begins at 00:12, inside this window" in page.inner_text("#warnings")
@@ -59,13 +59,13 @@ def test_a_window_is_no_longer_cut_when_the_log_goes_on(open_page, serve, tmp_pa
     page = open_page(serve(tmp_path).address)
     assert "(1 of 2)" in page.inner_text("#window-label")
     assert page.inner_text("#newest") == "Follow the newest whole window"
-    drawn_again(page, lambda: page.click("#later"))
+    act_and_redraw(page, lambda: page.click("#later"))
     expect(page.locator("#warnings")).to_contain_text("The log ends at 01:30, inside this window")
     # Reports of the next hour: the second half of this one was quiet, and is not missing.
-    drawn_again(page, lambda: write_pane(tmp_path, hour_of(2)))
+    act_and_redraw(page, lambda: write_pane(tmp_path, hour_of(2)))
     expect(page.locator("#warnings")).to_be_hidden()
     assert "(2 of 3)" in page.inner_text("#window-label")
-    drawn_again(page, lambda: page.click("#newest"))
+    act_and_redraw(page, lambda: page.click("#newest"))
     assert "(3 of 3)" in page.inner_text("#window-label")
     assert page.inner_text("#newest") == "Follow the newest"
 
@@ -76,12 +76,12 @@ def test_a_window_that_is_still_open_is_not_opened_on(open_page, serve, tmp_path
     write_pane(tmp_path, hour_of(1, end=20, reports=1200, pane=early))
     page = open_page(serve(tmp_path).address)
     assert "(1 of 2)" in page.inner_text("#window-label")
-    drawn_again(page, lambda: write_pane(tmp_path, hour_of(1, reports=2600, pane=on_time)))
+    act_and_redraw(page, lambda: write_pane(tmp_path, hour_of(1, reports=2600, pane=on_time)))
     assert "(2 of 2)" in page.inner_text("#window-label")
 
 
 def test_a_heavy_end_is_told_with_its_share_of_each_group(open_page, tmp_path):
-    heavy = replace(estimate(COMMUTE), heavy_high_end=0.974)
+    heavy = replace(make_estimate(COMMUTE), heavy_high_end=0.974)
     others = {"DE": replace(heavy, heavy_high_end=1.0), "FR": replace(heavy, heavy_high_end=None)}
     for group, snapshot in {None: heavy, **others}.items():
         write_pane(tmp_path, replace(snapshot, key=replace(snapshot.key, group=group)))
@@ -92,5 +92,5 @@ def test_a_heavy_end_is_told_with_its_share_of_each_group(open_page, tmp_path):
     assert "all groups: 97 % of values seem to lie at the high end of the domain or beyond it" in said
     assert "DE: 100 % of values seem to lie at the high end of the domain or beyond it" in said
     assert NOTES["heavy_high"].long in said
-    rows = {row[0]: row[1:] for row in table(page, "everything")}
+    rows = {row[0]: row[1:] for row in read_table(page, "everything")}
     assert rows["share at a heavy low end, high end"] == ["–, 0.974", "–, 1", "–, –"]

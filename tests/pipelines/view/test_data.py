@@ -13,7 +13,7 @@ from hushgram.pipelines.partial_windows import Cut
 from hushgram.pipelines.view.data import check_snapshot, movement, pack, picture, series
 from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.records import REASONS, Pane
-from tests.helpers.pages import AGE, COMMUTE, LATENCY, LOAD, estimate, unpack
+from tests.helpers.pages import AGE, COMMUTE, LATENCY, LOAD, make_estimate, unpack
 from tests.helpers.reports import HOUR, START
 
 COLLECTIONS = [COMMUTE, AGE, LATENCY, LOAD]
@@ -21,7 +21,7 @@ COLLECTIONS = [COMMUTE, AGE, LATENCY, LOAD]
 
 @pytest.fixture(scope="module")
 def snapshots():
-    return {collection.name: estimate(collection, reports=3000) for collection in COLLECTIONS}
+    return {collection.name: make_estimate(collection, reports=3000) for collection in COLLECTIONS}
 
 
 arrays = st.lists(st.floats(), max_size=20).map(lambda values: np.array(values, dtype=np.float64))
@@ -84,7 +84,7 @@ def test_a_series_has_every_number_of_its_windows_and_nan_for_what_is_not_there(
 
 
 def test_movement_tells_each_pane():
-    panes = [estimate(COMMUTE, reports=n, pane=Pane(0, i, "early")) for i, n in enumerate([1000, 2000])]
+    panes = [make_estimate(COMMUTE, reports=n, pane=Pane(0, i, "early")) for i, n in enumerate([1000, 2000])]
     found = movement(panes)
     assert found["reports"] == [1000, 2000]
     assert [pane["index"] for pane in found["panes"]] == [0, 1]
@@ -94,7 +94,7 @@ def record(**changes):
     return {**RECORD, **changes}
 
 
-RECORD = estimate(Collection(name="c", low=1, high=2, buckets=4, epsilon=1), reports=50).to_avro()
+RECORD = make_estimate(Collection(name="c", low=1, high=2, buckets=4, epsilon=1), reports=50).to_avro()
 WRONG = {
     "no collection": {"collection": 7},
     "a group that is a number": {"group": 7},
@@ -144,7 +144,7 @@ def test_a_record_of_the_first_version_is_taken():
 
 
 def test_warnings_are_said_in_words():
-    good = replace(estimate(COMMUTE, reports=3000), fit=0.5)
+    good = replace(make_estimate(COMMUTE, reports=3000), fit=0.5)
     assert notes(good) == []
     bad = replace(good, status="too_few", converged=False, fit=1e-9)
     assert warnings(bad) == ["too_few", "unsettled", "misfit"]

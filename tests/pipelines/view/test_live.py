@@ -5,8 +5,18 @@ from urllib.parse import unquote
 from playwright.sync_api import expect
 
 from hushgram.pipelines.formatting import span
-from tests.helpers.browsing import drawn_again, traces, wait_until_drawn
-from tests.helpers.pages import AGE, COMMUTE, LATENCY, LOAD, PANES, estimate, letter, write_letters, write_pane
+from tests.helpers.browsing import act_and_redraw, read_traces, wait_until_drawn
+from tests.helpers.pages import (
+    AGE,
+    COMMUTE,
+    LATENCY,
+    LOAD,
+    PANES,
+    make_estimate,
+    make_letter,
+    write_letters,
+    write_pane,
+)
 from tests.helpers.reports import HOUR, START
 
 
@@ -14,20 +24,20 @@ def test_a_pane_that_is_written_while_the_page_is_open_appears_without_a_reload(
     page = open_page(serve(tmp_path).address, drawn=False)
     expect(page.locator("#empty")).to_contain_text("No snapshots here yet")
     page.evaluate("window.sameDocument = true")
-    panes = [estimate(COMMUTE, None, 0, reports, pane) for reports, pane in PANES]
+    panes = [make_estimate(COMMUTE, None, 0, reports, pane) for reports, pane in PANES]
     write_pane(tmp_path, panes[0])
     wait_until_drawn(page)
     for count, pane in enumerate(panes[1:], 2):
-        drawn_again(page, lambda pane=pane: write_pane(tmp_path, pane))
+        act_and_redraw(page, lambda pane=pane: write_pane(tmp_path, pane))
         assert page.locator("#numbers td").nth(1).inner_text() == f"{pane.reports:,}"
-        assert len(traces(page, "#panes")[0]["y"]) == count
-    later = estimate(COMMUTE, None, 1, 2000)
-    drawn_again(page, lambda: write_pane(tmp_path, later))
+        assert len(read_traces(page, "#panes")[0]["y"]) == count
+    later = make_estimate(COMMUTE, None, 1, 2000)
+    act_and_redraw(page, lambda: write_pane(tmp_path, later))
     assert page.inner_text("#window-label") == f"{span(later.key)} UTC (2 of 2)"
-    assert traces(page, "#density .plot")[0]["x"][-1] == 180
-    write_pane(tmp_path, estimate(LATENCY, reports=1500))
+    assert read_traces(page, "#density .plot")[0]["x"][-1] == 180
+    write_pane(tmp_path, make_estimate(LATENCY, reports=1500))
     expect(page.locator("nav strong")).to_have_text(["commute", "latency"])
-    write_letters(tmp_path, [letter("too_old", 12)])
+    write_letters(tmp_path, [make_letter("too_old", 12)])
     expect(page.locator("#refused")).to_contain_text("too old")
     assert page.evaluate("window.sameDocument") is True
     assert page.inner_text("#status") == "Live"
@@ -35,19 +45,19 @@ def test_a_pane_that_is_written_while_the_page_is_open_appears_without_a_reload(
 
 def test_a_window_that_was_chosen_stays_when_newer_ones_come(open_page, serve, tmp_path):
     for hour in range(2):
-        write_pane(tmp_path, estimate(COMMUTE, None, hour, 1500))
+        write_pane(tmp_path, make_estimate(COMMUTE, None, hour, 1500))
     page = open_page(serve(tmp_path).address)
     assert page.get_attribute("#newest", "aria-pressed") == "true"
-    drawn_again(page, lambda: page.click("#earlier"))
+    act_and_redraw(page, lambda: page.click("#earlier"))
     assert page.get_attribute("#newest", "aria-pressed") == "false"
-    drawn_again(page, lambda: write_pane(tmp_path, estimate(COMMUTE, None, 2, 1500)))
+    act_and_redraw(page, lambda: write_pane(tmp_path, make_estimate(COMMUTE, None, 2, 1500)))
     assert "(1 of 3)" in page.inner_text("#window-label")
-    drawn_again(page, lambda: page.click("#newest"))
+    act_and_redraw(page, lambda: page.click("#newest"))
     assert "(3 of 3)" in page.inner_text("#window-label")
 
 
 def test_a_damaged_file_is_told_and_the_page_goes_on(open_page, serve, tmp_path):
-    path = write_pane(tmp_path, estimate(COMMUTE, reports=1500))
+    path = write_pane(tmp_path, make_estimate(COMMUTE, reports=1500))
     page = open_page(serve(tmp_path).address)
     assert page.is_hidden("#problems")
     (path.parent / "damaged.avro").write_bytes(path.read_bytes()[:-200])
@@ -57,21 +67,21 @@ def test_a_damaged_file_is_told_and_the_page_goes_on(open_page, serve, tmp_path)
     assert "snapshots/commute/damaged.avro" in said
     assert "snapshots/commute/<b>foreign<b>.parquet" in said
     assert page.locator("#problems b").count() == 0
-    drawn_again(page, lambda: write_pane(tmp_path, estimate(COMMUTE, reports=1600)))
+    act_and_redraw(page, lambda: write_pane(tmp_path, make_estimate(COMMUTE, reports=1600)))
     assert page.locator("#numbers td").nth(1).inner_text() == "1,600"
 
 
 def test_the_page_survives_its_server_and_another_one_in_its_place(open_page, serve, tmp_path):
-    write_pane(tmp_path / "one", estimate(COMMUTE, reports=1500))
+    write_pane(tmp_path / "one", make_estimate(COMMUTE, reports=1500))
     for collection in (AGE, LATENCY):
-        write_pane(tmp_path / "two", estimate(collection, reports=1500))
+        write_pane(tmp_path / "two", make_estimate(collection, reports=1500))
     server = serve(tmp_path / "one")
     page = open_page(server.address)
     port = server.server_address[1]
     server.shutdown()
     server.server_close()
     expect(page.locator("#status")).to_have_text("The server does not answer; trying again")
-    drawn_again(page, lambda: serve(tmp_path / "two", port))
+    act_and_redraw(page, lambda: serve(tmp_path / "two", port))
     assert page.locator("nav strong").all_inner_texts() == ["age", "latency"]
     assert page.inner_text("h2") == "age"
     expect(page.locator("#status")).to_have_text("Live")
@@ -82,7 +92,7 @@ def test_the_page_survives_its_server_and_another_one_in_its_place(open_page, se
 def test_a_link_is_kept_while_a_large_directory_is_still_read(open_page, serve, tmp_path, monkeypatch):
     monkeypatch.setattr("hushgram.pipelines.view.server.READING_SECONDS", 0)
     for hour in range(6):
-        write_pane(tmp_path, estimate(LOAD, None, hour, 1500))
+        write_pane(tmp_path, make_estimate(LOAD, None, hour, 1500))
     server = serve(tmp_path)
     window = f"{START + 5 * HOUR}-{START + 6 * HOUR}"
     page = open_page(f"{server.address}#collection=load&window={window}", drawn=False)
@@ -93,7 +103,7 @@ def test_a_link_is_kept_while_a_large_directory_is_still_read(open_page, serve, 
 
 def test_going_there_and_back_before_it_is_drawn_shows_what_is_chosen(open_page, serve, tmp_path):
     for hour in range(2):
-        write_pane(tmp_path, estimate(COMMUTE, None, hour, 1500 + hour))
+        write_pane(tmp_path, make_estimate(COMMUTE, None, hour, 1500 + hour))
     page = open_page(serve(tmp_path).address)
     held = []
     page.route("**/data/*/*", lambda route: route.continue_() if "outline" in route.request.url else held.append(route))
@@ -123,10 +133,10 @@ def test_going_there_and_back_before_it_is_drawn_shows_what_is_chosen(open_page,
 
 def test_what_a_link_names_in_vain_is_told_until_something_is_chosen(open_page, serve, tmp_path):
     for hour in range(2):
-        write_pane(tmp_path, estimate(COMMUTE, None, hour, 1500))
+        write_pane(tmp_path, make_estimate(COMMUTE, None, hour, 1500))
     page = open_page(f"{serve(tmp_path).address}#collection=commute&window=1-2")
     expect(page.locator("#notice")).to_contain_text("names a window that is not here")
-    drawn_again(page, lambda: write_pane(tmp_path, estimate(COMMUTE, None, 2, 1500)))
+    act_and_redraw(page, lambda: write_pane(tmp_path, make_estimate(COMMUTE, None, 2, 1500)))
     expect(page.locator("#notice")).to_contain_text("names a window that is not here")
-    drawn_again(page, lambda: page.click("#earlier"))
+    act_and_redraw(page, lambda: page.click("#earlier"))
     expect(page.locator("#notice")).to_be_hidden()

@@ -14,8 +14,16 @@ from hushgram.pipelines.cli import command
 from hushgram.pipelines.formatting import NOTES, number, span
 from hushgram.pipelines.results import best, read_records
 from hushgram.schemas.records import Snapshot
-from tests.helpers.browsing import drawn_again, js, lines_drawn, newest, newest_key, table, traces
-from tests.helpers.pages import COMMUTE, estimate, write_window
+from tests.helpers.browsing import (
+    act_and_redraw,
+    count_lines,
+    find_key,
+    find_newest,
+    format_js,
+    read_table,
+    read_traces,
+)
+from tests.helpers.pages import COMMUTE, make_estimate, write_window
 from tests.helpers.reports import HOUR, START
 
 DE_AND_ALL = "#collection=commute&all=&group=DE"
@@ -24,8 +32,8 @@ DE_AND_ALL = "#collection=commute&all=&group=DE"
 @pytest.mark.parametrize("name", ["commute", "latency", "age"])
 def test_the_density_that_is_drawn_is_the_snapshots_and_its_area_is_one(open_page, written, stream, name):
     page = open_page(f"{written}#collection={name}")
-    snapshot = newest(stream[1], name)
-    [drawn] = traces(page, "#density .plot")
+    snapshot = find_newest(stream[1], name)
+    [drawn] = read_traces(page, "#density .plot")
     x, y = np.array(drawn["x"]), np.array(drawn["y"])
     assert x.size == snapshot.probabilities.size + 1
     assert x[0] == snapshot.low - (0.5 if snapshot.integer else 0)
@@ -38,7 +46,7 @@ def test_the_density_that_is_drawn_is_the_snapshots_and_its_area_is_one(open_pag
     shares = y[:-1] / 100 / length * np.diff(place)
     assert shares == pytest.approx(snapshot.probabilities, abs=1e-12)
     assert shares.sum() == pytest.approx(1)
-    assert lines_drawn(page, "#density") == 1
+    assert count_lines(page, "#density") == 1
     axis = page.evaluate("document.querySelector('#density .plot').layout.xaxis.type")
     assert axis == ("log" if name == "latency" else "linear")
 
@@ -46,8 +54,8 @@ def test_the_density_that_is_drawn_is_the_snapshots_and_its_area_is_one(open_pag
 @pytest.mark.parametrize("name", ["commute", "latency", "age"])
 def test_the_curve_that_is_drawn_rises_within_the_snapshots_band(open_page, written, stream, name):
     page = open_page(f"{written}#collection={name}")
-    snapshot = newest(stream[1], name)
-    band, curve = traces(page, "#cdf .plot")
+    snapshot = find_newest(stream[1], name)
+    band, curve = read_traces(page, "#cdf .plot")
     points = snapshot.cdf_points.size
     assert band["x"][:points] == snapshot.cdf_points.tolist()
     assert band["y"][:points] == (100 * snapshot.cdf_high).tolist()
@@ -58,15 +66,15 @@ def test_the_curve_that_is_drawn_rises_within_the_snapshots_band(open_page, writ
     within = np.interp(snapshot.cdf_points, curve["x"], y)
     assert (within >= 100 * snapshot.cdf_low - 1e-7).all()
     assert (within <= 100 * snapshot.cdf_high + 1e-7).all()
-    assert lines_drawn(page, "#cdf") >= 1
+    assert count_lines(page, "#cdf") >= 1
 
 
 @pytest.mark.parametrize("name", ["latency", "age"])
 def test_the_table_behind_the_curve_has_the_curve_itself(open_page, written, stream, name):
     page = open_page(f"{written}#collection={name}")
-    _, drawn = traces(page, "#cdf .plot")
-    points, curve = np.array([[float(cell) for cell in row[:2]] for row in table(page, "cdf")]).T
-    assert points.tolist() == newest(stream[1], name).cdf_points.tolist()
+    _, drawn = read_traces(page, "#cdf .plot")
+    points, curve = np.array([[float(cell) for cell in row[:2]] for row in read_table(page, "cdf")]).T
+    assert points.tolist() == find_newest(stream[1], name).cdf_points.tolist()
     place = np.log if name == "latency" else np.asarray
     assert 100 * curve == pytest.approx(np.interp(place(points), place(drawn["x"]), drawn["y"]), abs=1e-9)
 
@@ -79,14 +87,15 @@ def test_a_mean_alone_is_drawn_with_its_interval_over_the_domain(open_page, writ
             .map(({ x, error_x }) => [x[0], error_x.arrayminus[0], error_x.array[0]])"""
     )
     for (mean, below, above), group in zip(drawn, (None, "eu"), strict=True):
-        snapshot = newest(stream[1], "load", group)
+        snapshot = find_newest(stream[1], "load", group)
         assert mean == snapshot.mean
         assert mean - below == pytest.approx(snapshot.mean_low)
         assert mean + above == pytest.approx(snapshot.mean_high)
     assert page.evaluate("document.querySelector('#mean').layout.xaxis.range") == [0, 1]
     assert "The mean of all groups is" in page.inner_text("#answer")
-    assert [row[1:] for row in table(page, "mean")] == [
-        [js(s.mean), js(s.mean_low), js(s.mean_high)] for s in (newest(stream[1], "load", g) for g in (None, "eu"))
+    assert [row[1:] for row in read_table(page, "mean")] == [
+        [format_js(s.mean), format_js(s.mean_low), format_js(s.mean_high)]
+        for s in (find_newest(stream[1], "load", g) for g in (None, "eu"))
     ]
     assert page.locator("#quantity option").all_inner_texts() == ["mean"]
 
@@ -94,18 +103,18 @@ def test_a_mean_alone_is_drawn_with_its_interval_over_the_domain(open_page, writ
 def test_shares_below_zero_are_explained_and_drawn_as_they_are(open_page, written, tmp_path):
     assert open_page(f"{written}#collection=commute").is_hidden("#below-zero")
     haar = Collection(name="haar", low=-50, high=50, unit="°C", buckets=64, epsilon=1.0, mechanism="haar")
-    snapshot = estimate(haar, reports=3000)
+    snapshot = make_estimate(haar, reports=3000)
     assert snapshot.probabilities.min() < 0
     write_window(tmp_path, [snapshot])
     assert command.main(["view", str(tmp_path)]) == 0
     page = open_page((tmp_path / "page.html").as_uri())
     assert "Shares below zero are noise." in page.inner_text("#below-zero")
-    assert min(traces(page, "#density .plot")[0]["y"]) < 0
+    assert min(read_traces(page, "#density .plot")[0]["y"]) < 0
 
 
 def test_numbers_on_an_axis_are_written_as_in_the_text(open_page, tmp_path):
     huge = Collection(name="huge", low=0, high=1e12, unit="bytes", buckets=16, epsilon=2.0)
-    hopping = [estimate(huge, None, hour, 3000) for hour in range(3)]
+    hopping = [make_estimate(huge, None, hour, 3000) for hour in range(3)]
     for hour, each in enumerate(hopping):  # windows of two hours, one for each hour
         key = replace(each.key, window_end=START + (hour + 2) * HOUR)
         write_window(tmp_path, [replace(each, key=key, reports=hour)])
@@ -126,7 +135,7 @@ def test_a_domain_s_end_is_named_on_its_axis(open_page, written):
 
 
 def test_many_groups_stand_within_their_window(open_page, tmp_path):
-    good = estimate(COMMUTE, reports=2000)
+    good = make_estimate(COMMUTE, reports=2000)
     groups = [None, *(f"{number:02}" for number in range(30))]
     for start in (START, START + HOUR):
         times = {"window_start": start, "window_end": start + HOUR}
@@ -134,73 +143,73 @@ def test_many_groups_stand_within_their_window(open_page, tmp_path):
     assert command.main(["view", str(tmp_path)]) == 0
     everyone = "".join(f"&group={group}" for group in groups[1:])
     page = open_page(f"{(tmp_path / 'page.html').as_uri()}#collection=commute&all={everyone}")
-    places = [trace["x"][0] for trace in traces(page, "#time")]
+    places = [trace["x"][0] for trace in read_traces(page, "#time")]
     assert len(set(places)) == len(groups)
     assert START < min(places) < max(places) < START + HOUR
 
 
 def test_groups_stand_together_and_side_by_side(open_page, written):
     page = open_page(f"{written}{DE_AND_ALL}")
-    assert [trace["name"] for trace in traces(page, "#density .plot")] == ["all groups", "DE"]
+    assert [trace["name"] for trace in read_traces(page, "#density .plot")] == ["all groups", "DE"]
     assert page.locator("#density .plot").count() == 1
-    drawn_again(page, lambda: page.check("text=Side by side"))
+    act_and_redraw(page, lambda: page.check("text=Side by side"))
     assert page.locator("#density .plot").count() == page.locator("#cdf .plot").count() == 2
     assert page.locator("#density figcaption bdi").all_inner_texts() == ["all groups", "DE"]
     ranges = page.evaluate("[...document.querySelectorAll('#density .plot')].map(({ layout }) => layout.yaxis.range)")
     assert ranges[0] == ranges[1]
-    drawn_again(page, lambda: page.check("text=Together"))
+    act_and_redraw(page, lambda: page.check("text=Together"))
     assert page.locator("#density .plot").count() == 1
 
 
 def test_quantiles_over_time_are_the_snapshots_with_their_intervals(open_page, written, stream):
     page = open_page(f"{written}#collection=commute&group=FR")
     last = [s for s in best(stream[1]) if (s.key.collection, s.key.group) == ("commute", "FR")]
-    drawn = {trace["name"]: trace for trace in traces(page, "#time")}
+    drawn = {trace["name"]: trace for trace in read_traces(page, "#time")}
     assert set(drawn) == {"FR, 95 %", "FR, median", "FR, 5 %"}
     for share, name in ((0.05, "5 %"), (0.5, "median"), (0.95, "95 %")):
         values = [next(q for q in s.quantiles if q.share == share) for s in last]
         assert [y for y in drawn[f"FR, {name}"]["y"] if y is not None] == [q.value for q in values]
-        rows = [row for row in table(page, "time") if row[2] == name]
+        rows = [row for row in read_table(page, "time") if row[2] == name]
         assert rows == [
-            [span(s.key), "FR", name, js(q.value), js(q.low), js(q.high), str(s.reports)]
+            [span(s.key), "FR", name, format_js(q.value), format_js(q.low), format_js(q.high), str(s.reports)]
             for s, q in zip(last, values, strict=True)
         ]
-    drawn_again(page, lambda: page.select_option("#quantity", "0.25"))
-    assert [trace["name"] for trace in traces(page, "#time")] == ["FR, 25 %"]
-    drawn_again(page, lambda: page.select_option("#quantity", "mean"))
-    assert [row[3] for row in table(page, "time")] == [js(s.mean) for s in last]
+    act_and_redraw(page, lambda: page.select_option("#quantity", "0.25"))
+    assert [trace["name"] for trace in read_traces(page, "#time")] == ["FR, 25 %"]
+    act_and_redraw(page, lambda: page.select_option("#quantity", "mean"))
+    assert [row[3] for row in read_table(page, "time")] == [format_js(s.mean) for s in last]
 
 
 def test_many_windows_have_lines_in_ribbons_that_break_where_windows_are_missing(open_page, tmp_path):
-    snapshot = estimate(COMMUTE, reports=1500)
+    snapshot = make_estimate(COMMUTE, reports=1500)
     hours = [hour for hour in range(200) if hour not in (50, 51)]
     for hour in hours:
         key = replace(snapshot.key, window_start=START + hour * HOUR, window_end=START + (hour + 1) * HOUR)
         write_window(tmp_path, [replace(snapshot, key=key, reports=1500 + hour)])
     assert command.main(["view", str(tmp_path)]) == 0
     page = open_page((tmp_path / "page.html").as_uri())
-    ribbon, line = traces(page, "#time")[:2]
+    ribbon, line = read_traces(page, "#time")[:2]
     assert line["y"].index(None) == 50
     assert len([y for y in line["y"] if y is not None]) == len(hours)
     assert ribbon["y"].index(None) == 100
-    assert traces(page, "#reports")[0]["type"] == "scatter"
-    assert traces(page, "#reports")[0]["y"] == [1500 + hour for hour in hours]
-    assert lines_drawn(page, "#time") >= 1
+    assert read_traces(page, "#reports")[0]["type"] == "scatter"
+    assert read_traces(page, "#reports")[0]["y"] == [1500 + hour for hour in hours]
+    assert count_lines(page, "#time") >= 1
 
 
 def test_reports_of_every_window_are_drawn_and_a_click_chooses(open_page, written, stream):
     page = open_page(f"{written}#collection=commute")
     last = [s for s in best(stream[1]) if (s.key.collection, s.key.group) == ("commute", None)]
-    assert traces(page, "#reports")[0]["y"] == [s.reports for s in last]
-    assert [row[2] for row in table(page, "reports")] == [str(s.reports) for s in last]
+    assert read_traces(page, "#reports")[0]["y"] == [s.reports for s in last]
+    assert [row[2] for row in read_table(page, "reports")] == [str(s.reports) for s in last]
     first = page.locator("#reports .points .point path").first
-    drawn_again(page, lambda: first.click(force=True))
+    act_and_redraw(page, lambda: first.click(force=True))
     assert page.inner_text("#window-label") == f"{span(last[0].key)} UTC (1 of {len(last)})"
 
 
 def test_windows_are_shown_by_the_clocks_of_their_time_zone(open_page, tmp_path):
     """Three days of Auckland, the second of 25 hours: each is drawn over its own date."""
-    good, zone = estimate(COMMUTE, reports=2000), "Pacific/Auckland"
+    good, zone = make_estimate(COMMUTE, reports=2000), "Pacific/Auckland"
     edges = [int(datetime(2026, 4, day, tzinfo=ZoneInfo(zone)).timestamp() * 1000) for day in (4, 5, 6, 7)]
     for start, end in pairwise(edges):
         key = replace(good.key, window_start=start, window_end=end)
@@ -209,25 +218,25 @@ def test_windows_are_shown_by_the_clocks_of_their_time_zone(open_page, tmp_path)
     page = open_page(f"{(tmp_path / 'page.html').as_uri()}#window={edges[1]}-{edges[2]}")
     label = "2026-04-05 00:00 – 04-06 00:00"
     assert page.inner_text("#window-label") == f"{label} Pacific/Auckland (2 of 3)"
-    drawn = [datetime.fromtimestamp(x / 1000, UTC) for x in traces(page, "#reports")[0]["x"]]
+    drawn = [datetime.fromtimestamp(x / 1000, UTC) for x in read_traces(page, "#reports")[0]["x"]]
     assert [(x.day, 11 <= x.hour <= 13) for x in drawn] == [(4, True), (5, True), (6, True)]
-    [line] = {trace["x"].index(None) for trace in traces(page, "#time") if None in trace["x"]}
+    [line] = {trace["x"].index(None) for trace in read_traces(page, "#time") if None in trace["x"]}
     assert line == 3  # nothing is missing between them
     assert page.evaluate("document.querySelector('#time').layout.xaxis.title.text") == f"window ({zone})"
-    assert [row[0] for row in table(page, "reports")][1] == label
+    assert [row[0] for row in read_table(page, "reports")][1] == label
 
 
 def test_panes_show_how_the_estimate_moved(open_page, written, stream):
     page = open_page(f"{written}#collection=commute&window={START}-{START + HOUR}&group=DE")
-    panes = [s for s in stream[1] if s.key == newest_key(stream[1], "commute", "DE", START)]
-    [drawn] = traces(page, "#panes")
+    panes = [s for s in stream[1] if s.key == find_key(stream[1], "commute", "DE", START)]
+    [drawn] = read_traces(page, "#panes")
     assert drawn["y"] == [next(q.value for q in s.quantiles if q.share == 0.5) for s in panes]
     symbols = page.evaluate("document.querySelector('#panes').data[0].marker.symbol")
     assert symbols == ["circle-open", "circle-open", "circle", "diamond"]
-    rows = table(page, "panes")
+    rows = read_table(page, "panes")
     assert [row[1] for row in rows] == ["early", "early", "on time", "late"]
-    assert [row[4:6] for row in rows] == [[str(s.reports), js(s.mean)] for s in panes]
-    drawn_again(page, lambda: page.click("nav >> text=age"))
+    assert [row[4:6] for row in rows] == [[str(s.reports), format_js(s.mean)] for s in panes]
+    act_and_redraw(page, lambda: page.click("nav >> text=age"))
     assert page.is_hidden("#panes")
     assert page.inner_text("#panes-about") == "This window was estimated once."
 
@@ -235,7 +244,7 @@ def test_panes_show_how_the_estimate_moved(open_page, written, stream):
 def test_numbers_on_the_page_are_those_of_the_file(open_page, written, stream):
     page = open_page(f"{written}#collection=commute&window={START}-{START + HOUR}")
     directory, snapshots = stream
-    key = newest_key(snapshots, "commute", None, START)
+    key = find_key(snapshots, "commute", None, START)
     files = [Snapshot.from_avro(r) for p in Path(directory, "snapshots").rglob("*.avro") for r in read_records(str(p))]
     [snapshot] = best(s for s in files if s.key == key)
     quantiles = {q.share: q for q in snapshot.quantiles}
@@ -249,24 +258,24 @@ def test_numbers_on_the_page_are_those_of_the_file(open_page, written, stream):
         f"{number(quantiles[0.05].value)} … {number(quantiles[0.95].value)}",
     ]
     titles = page.locator("#numbers tbody span[title]").evaluate_all("all => all.map(({ title }) => title)")
-    assert titles[1] == ", ".join(map(js, [snapshot.mean, snapshot.mean_low, snapshot.mean_high]))
-    assert titles[2] == ", ".join(map(js, [median.value, median.low, median.high]))
+    assert titles[1] == ", ".join(map(format_js, [snapshot.mean, snapshot.mean_low, snapshot.mean_high]))
+    assert titles[2] == ", ".join(map(format_js, [median.value, median.low, median.high]))
     said = page.inner_text("#answer")
     assert f"at or below {number(median.value)} minutes" in said
     assert f"from {snapshot.reports:,} reports" in said
-    everything = dict(table(page, "everything"))
+    everything = dict(read_table(page, "everything"))
     assert everything["variance, 95 % from, to"] == ", ".join(
-        map(js, [snapshot.variance, snapshot.variance_low, snapshot.variance_high])
+        map(format_js, [snapshot.variance, snapshot.variance_low, snapshot.variance_high])
     )
-    assert everything["p-value of the test of fit"] == js(snapshot.fit)
+    assert everything["p-value of the test of fit"] == format_js(snapshot.fit)
     assert everything["steps of the estimator"] == str(snapshot.iterations)
     assert everything["revisions of the collection"] == COMMUTE.revision
     for q in snapshot.quantiles:
         name = "median" if q.share == 0.5 else f"{round(100 * q.share)} %"
-        assert everything[f"{name}, 95 % from, to"] == ", ".join(map(js, [q.value, q.low, q.high]))
-    shares = [float(row[2]) for row in table(page, "density")]
+        assert everything[f"{name}, 95 % from, to"] == ", ".join(map(format_js, [q.value, q.low, q.high]))
+    shares = [float(row[2]) for row in read_table(page, "density")]
     assert shares == snapshot.probabilities.tolist()
-    points, curve, *band = np.array([[float(cell) for cell in row] for row in table(page, "cdf")]).T
+    points, curve, *band = np.array([[float(cell) for cell in row] for row in read_table(page, "cdf")]).T
     assert points.tolist() == snapshot.cdf_points.tolist()
     assert [end.tolist() for end in band] == [snapshot.cdf_low.tolist(), snapshot.cdf_high.tolist()]
     edges = np.linspace(snapshot.low, snapshot.high, snapshot.probabilities.size + 1)
@@ -286,7 +295,7 @@ def test_numbers_are_rounded_as_in_the_terminal(open_page, written):
 
 
 def test_warnings_are_told_in_words_with_the_groups_they_are_about(open_page, tmp_path):
-    good = replace(estimate(COMMUTE, reports=2000), fit=0.5)
+    good = replace(make_estimate(COMMUTE, reports=2000), fit=0.5)
     key = good.key
     write_window(
         tmp_path,

@@ -12,7 +12,17 @@ from hushgram.pipelines.results import best, read_results
 from hushgram.pipelines.view import result_index
 from hushgram.pipelines.view.result_index import GoneError, ResultIndex
 from hushgram.schemas.records import Pane, Snapshot
-from tests.helpers.pages import COMMUTE, LOAD, PANES, estimate, letter, unpack, write_letters, write_pane, write_window
+from tests.helpers.pages import (
+    COMMUTE,
+    LOAD,
+    PANES,
+    make_estimate,
+    make_letter,
+    unpack,
+    write_letters,
+    write_pane,
+    write_window,
+)
 
 GROUPS = (None, "DE", "FR")
 
@@ -20,7 +30,7 @@ GROUPS = (None, "DE", "FR")
 @pytest.fixture(scope="module")
 def panes():
     """Of one window and three groups, four panes each."""
-    return [estimate(COMMUTE, group, 0, n // 4, pane) for group in GROUPS for n, pane in PANES]
+    return [make_estimate(COMMUTE, group, 0, n // 4, pane) for group in GROUPS for n, pane in PANES]
 
 
 def outline_of(directory):
@@ -81,7 +91,7 @@ def test_the_page_prefers_what_every_reader_prefers(tmp_path, panes):
 
 
 def test_a_mean_alone_has_a_picture_too(tmp_path):
-    snapshot = estimate(LOAD, reports=2000)
+    snapshot = make_estimate(LOAD, reports=2000)
     write_pane(tmp_path, snapshot)
     index, outline = outline_of(tmp_path)
     [found] = chunk(index, outline, outline["collections"][0]["windows"][0])["groups"]
@@ -95,7 +105,7 @@ def test_the_folder_of_snapshots_itself_can_be_given(tmp_path, panes):
 
 
 def test_a_directory_without_snapshots_is_empty_and_letters_are_no_snapshots(tmp_path):
-    write_letters(tmp_path, [letter("too_old", 3)])
+    write_letters(tmp_path, [make_letter("too_old", 3)])
     _, outline = outline_of(tmp_path)
     assert outline["collections"] == outline["problems"] == []
     assert outline["refused"][0]["reports"] == 3
@@ -223,7 +233,12 @@ def test_what_is_gone_when_it_is_asked_for_is_said_to_be_gone(tmp_path, panes):
 
 @pytest.mark.parametrize("kind", ["avro", "parquet", "jsonl"])
 def test_refused_reports_are_counted_by_reason(tmp_path, kind):
-    letters = [letter("duplicate", 25), letter("duplicate", 4), letter("undecodable", None), letter("undecodable", 3)]
+    letters = [
+        make_letter("duplicate", 25),
+        make_letter("duplicate", 4),
+        make_letter("undecodable", None),
+        make_letter("undecodable", 3),
+    ]
     for reason in ("duplicate", "undecodable"):
         write_letters(tmp_path, [one for one in letters if one.reason == reason], kind)
     _, outline = outline_of(tmp_path)

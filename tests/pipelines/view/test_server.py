@@ -15,13 +15,13 @@ from hushgram.pipelines.cli import command
 from hushgram.pipelines.view.assets import SCRIPTS
 from hushgram.pipelines.view.result_index import ResultIndex
 from hushgram.pipelines.view.server import HEADERS, MOST_CONNECTIONS, Handler, Server, is_loopback
-from tests.helpers.pages import COMMUTE, estimate, unpack, write_pane
+from tests.helpers.pages import COMMUTE, make_estimate, unpack, write_pane
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     path = tmp_path_factory.mktemp("results")
-    write_pane(path, estimate(COMMUTE, reports=1000))
+    write_pane(path, make_estimate(COMMUTE, reports=1000))
     (path / "secret.txt").write_text("not for the network")
     return path
 
@@ -254,7 +254,7 @@ def test_a_fault_of_the_server_is_told_in_a_line(server, monkeypatch, capsys):
 
 
 def test_a_file_that_went_away_is_gone(serve, tmp_path):
-    path = write_pane(tmp_path, estimate(COMMUTE, reports=1000))
+    path = write_pane(tmp_path, make_estimate(COMMUTE, reports=1000))
     index = ResultIndex(str(tmp_path))
     index.refresh()
     outline = index.outline()

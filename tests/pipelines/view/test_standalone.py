@@ -12,7 +12,7 @@ from apache_beam.io.localfilesystem import LocalFileSystem
 
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.view import assets
-from tests.helpers.pages import COMMUTE, estimate, unpack, write_pane, write_window
+from tests.helpers.pages import COMMUTE, make_estimate, unpack, write_pane, write_window
 
 
 class Scripts(HTMLParser):
@@ -45,7 +45,7 @@ class Scripts(HTMLParser):
 
 @pytest.fixture(scope="module")
 def snapshot():
-    return estimate(COMMUTE, reports=1000)
+    return make_estimate(COMMUTE, reports=1000)
 
 
 def view(directory, *arguments):

@@ -12,8 +12,8 @@ from hushgram.schemas.avro_schemas import DEAD_LETTER, SNAPSHOT
 from hushgram.schemas.records import Pane
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.sinks.files import as_avro
-from tests.helpers.browsing import drawn_again
-from tests.helpers.pages import COMMUTE, LOAD, estimate, letter
+from tests.helpers.browsing import act_and_redraw
+from tests.helpers.pages import COMMUTE, LOAD, make_estimate, make_letter
 
 HOSTILE = [
     "<img src=x onerror=\"window.hacked='img'\">",
@@ -39,8 +39,8 @@ def write(path, definition, records):
 def hostile(tmp_path_factory):
     """Whatever carries a name carries a hostile one."""
     directory = tmp_path_factory.mktemp("hostile")
-    snapshot = estimate(COMMUTE, reports=1500)
-    mean_only = estimate(LOAD, reports=1500)
+    snapshot = make_estimate(COMMUTE, reports=1500)
+    mean_only = make_estimate(LOAD, reports=1500)
     odd = replace(snapshot.key, window_start=-(10**15), window_end=-(10**15) + 1)
     for index, name in enumerate(HOSTILE):
         texts = {"unit": name, "estimator": name, "software": name, "revisions": (name,), "status": "too_few"}
@@ -55,7 +55,7 @@ def hostile(tmp_path_factory):
             ]
             made = [replace(pane, converged=False, fit=0.0) for pane in made]
             write(directory / "snapshots" / f"{place}" / f"{index}.avro", SNAPSHOT, made)
-        write(directory / "dead_letters" / f"{index}.avro", DEAD_LETTER, [letter(name, 5, name, name)])
+        write(directory / "dead_letters" / f"{index}.avro", DEAD_LETTER, [make_letter(name, 5, name, name)])
     (directory / "snapshots" / "x").mkdir()
     (directory / "snapshots" / "x" / "<img src=x onerror=alert(1)>.avro").write_bytes(b"<img src=x onerror=alert(1)>")
     return directory
@@ -77,12 +77,12 @@ def test_no_name_is_ever_more_than_text(open_page, serve, hostile, way, tmp_path
     links = page.locator("nav a")
     assert links.count() == 2 * len(HOSTILE)
     for place in (1, 0, 14, 19):
-        drawn_again(page, links.nth(place).click)
+        act_and_redraw(page, links.nth(place).click)
         everyone = page.evaluate("resolve().collection.groups.map(({ name }) => name)")
         assert set(everyone) == {None, *HOSTILE}
         for apart in (False, True) if place == 0 else (False,):
             change = {"groups": everyone, "apart": apart}
-            drawn_again(page, lambda change=change: page.evaluate("change => choose(change)", change))
+            act_and_redraw(page, lambda change=change: page.evaluate("change => choose(change)", change))
             for plot in ("#density .plot", "#cdf .plot", "#mean", "#time", "#panes"):
                 for found in page.locator(plot).all()[:3]:
                     if found.is_visible():

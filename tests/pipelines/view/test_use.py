@@ -5,8 +5,8 @@ import itertools
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browsing import drawn_again, lines_drawn, traces, wait_until_drawn
-from tests.helpers.colours import SIGHTS, contrast, difference
+from tests.helpers.browsing import act_and_redraw, count_lines, read_traces, wait_until_drawn
+from tests.helpers.colours import SIGHTS, compute_contrast, compute_difference
 from tests.helpers.reports import HOUR, START
 
 DE_AND_ALL = "#collection=commute&all=&group=DE"
@@ -24,26 +24,26 @@ def focus_by_tab(page, reached):
 def test_everything_is_chosen_by_the_keyboard_alone(open_page, written):
     page = open_page(written)
     focus_by_tab(page, "element => element.textContent.startsWith('commute')")
-    drawn_again(page, lambda: page.keyboard.press("Enter"))
+    act_and_redraw(page, lambda: page.keyboard.press("Enter"))
     assert page.inner_text("h2") == "commute"
     assert page.evaluate("document.activeElement.textContent").startswith("commute")
     focus_by_tab(page, "element => element.id === 'window'")
-    drawn_again(page, lambda: page.keyboard.press("Home"))
+    act_and_redraw(page, lambda: page.keyboard.press("Home"))
     assert "(1 of 5)" in page.inner_text("#window-label")
-    drawn_again(page, lambda: page.keyboard.press("ArrowRight"))
+    act_and_redraw(page, lambda: page.keyboard.press("ArrowRight"))
     assert "(2 of 5)" in page.inner_text("#window-label")
     focus_by_tab(page, "element => element.closest('.chip')?.textContent === 'FR'")
-    drawn_again(page, lambda: page.keyboard.press("Space"))
+    act_and_redraw(page, lambda: page.keyboard.press("Space"))
     assert page.evaluate("document.activeElement.closest('.chip').textContent") == "FR"
-    assert [trace["name"] for trace in traces(page, "#density .plot")] == ["all groups", "FR"]
+    assert [trace["name"] for trace in read_traces(page, "#density .plot")] == ["all groups", "FR"]
     focus_by_tab(page, "element => element.name === 'arrangement'")
-    drawn_again(page, lambda: page.keyboard.press("ArrowRight"))
+    act_and_redraw(page, lambda: page.keyboard.press("ArrowRight"))
     assert page.locator("#density .plot").count() == 2
     focus_by_tab(page, "element => element.closest('details')?.dataset.table === 'density'")
     page.keyboard.press("Enter")
     expect(page.locator("details[data-table=density] table")).to_be_visible()
     focus_by_tab(page, "element => element.id === 'quantity'")
-    drawn_again(page, lambda: page.keyboard.press("ArrowUp"))
+    act_and_redraw(page, lambda: page.keyboard.press("ArrowUp"))
     assert page.evaluate("document.activeElement.id") == "quantity"
     page.keyboard.press("Home")
 
@@ -81,7 +81,7 @@ def test_a_link_restores_what_was_chosen(open_page, written):
         lambda: page.check("text=Side by side"),
         lambda: page.select_option("#quantity", "0.9"),
     ):
-        drawn_again(page, act)
+        act_and_redraw(page, act)
     link = page.url
     assert f"window={START + HOUR}-{START + 2 * HOUR}" in link
     other = open_page(link)
@@ -90,15 +90,15 @@ def test_a_link_restores_what_was_chosen(open_page, written):
         assert one.locator(".chip:has(:checked)").all_inner_texts() == ["DE", "FR"]
         assert one.locator("#density .plot").count() == 2
         assert one.input_value("#quantity") == "0.9"
-    assert traces(page, "#time") == traces(other, "#time")
-    assert traces(page, "#density .plot") == traces(other, "#density .plot")
+    assert read_traces(page, "#time") == read_traces(other, "#time")
+    assert read_traces(page, "#density .plot") == read_traces(other, "#density .plot")
 
 
 def test_going_back_goes_back(open_page, written):
     page = open_page(f"{written}#collection=age")
-    drawn_again(page, lambda: page.click("nav >> text=latency"))
+    act_and_redraw(page, lambda: page.click("nav >> text=latency"))
     assert page.inner_text("h2") == "latency"
-    drawn_again(page, page.go_back)
+    act_and_redraw(page, page.go_back)
     assert page.inner_text("h2") == "age"
 
 
@@ -115,7 +115,7 @@ def test_going_back_goes_back(open_page, written):
 def test_a_link_to_what_is_not_here_shows_what_is(open_page, written, link, missing):
     page = open_page(f"{written}{link}")
     assert page.inner_text("h2") == "age"
-    assert lines_drawn(page, "#density") == 1
+    assert count_lines(page, "#density") == 1
     if missing:
         assert f"The link names {missing} that is not here" in page.inner_text("#notice")
     else:
@@ -140,17 +140,17 @@ def test_text_stands_out_and_groups_can_be_told_apart_by_everyone(open_page, wri
     page = open_page(f"{written}{DE_AND_ALL}&group=FR&window={START}-{START + HOUR}", color_scheme=theme)
     for selector in TEXTS:
         ink, back = page.evaluate(BACKGROUND, selector)
-        assert contrast(ink, back) >= 4.5, selector
+        assert compute_contrast(ink, back) >= 4.5, selector
     labels = page.evaluate(
         "[...document.querySelectorAll('.main-svg text')].map((text) => getComputedStyle(text).fill)"
     )
     for ink in {label for label in labels if label.startswith("rgb(")}:
-        assert contrast(ink, page.evaluate("colour('page')")) >= 4.5
+        assert compute_contrast(ink, page.evaluate("colour('page')")) >= 4.5
     colours = page.evaluate("[0, 1, 2, 3, 4, 5].map((index) => groupColour(index))")
     for back in page.evaluate("['page', 'card'].map((name) => colour(name))"):
-        assert min(contrast(each, back) for each in colours) >= 3
+        assert min(compute_contrast(each, back) for each in colours) >= 3
     for sight in SIGHTS:
-        assert min(difference(*pair, sight) for pair in itertools.combinations(colours, 2)) >= 20, sight
+        assert min(compute_difference(*pair, sight) for pair in itertools.combinations(colours, 2)) >= 20, sight
     looks = page.evaluate("[...Array(24).keys()].map((index) => `${groupColour(index)} ${groupDash(index)}`)")
     assert len(set(looks)) == 24
 
@@ -163,13 +163,13 @@ def test_the_theme_follows_the_system_or_the_button_and_is_remembered(open_page,
 
     dark = drawn_on()
     assert dark[0] == dark[1]
-    drawn_again(page, lambda: page.emulate_media(color_scheme="light"))
+    act_and_redraw(page, lambda: page.emulate_media(color_scheme="light"))
     light = drawn_on()
     assert light != dark
     page.click("#theme")
     assert page.inner_text("#theme") == "Theme: light"
     assert drawn_on() == light
-    drawn_again(page, lambda: page.click("#theme"))
+    act_and_redraw(page, lambda: page.click("#theme"))
     assert page.inner_text("#theme") == "Theme: dark"
     assert drawn_on() == dark
     page.reload()
