@@ -29,7 +29,7 @@ class CommandResult:
     code: int
     out: str
     errors: str
-    left: dict[str, int]
+    remaining: dict[str, int]
     """Sizes by path below the disk."""
 
 
@@ -56,8 +56,8 @@ def main(folder: str, disk: str, commands: str) -> None:
             _run(command, out, errors)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         files = [path for path in Path(disk).rglob("*") if path.is_file()]
-        left = {str(path.relative_to(disk)): path.stat().st_size for path in files}
-        results.append({"code": code, "out": out.read_text(), "errors": errors.read_text(), "left": left})
+        remaining = {str(path.relative_to(disk)): path.stat().st_size for path in files}
+        results.append({"code": code, "out": out.read_text(), "errors": errors.read_text(), "remaining": remaining})
         for path in Path(disk).iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     (Path(folder) / "ended.json").write_text(json.dumps(results))

@@ -43,7 +43,7 @@ READ = f"""
 import json, resource, sys
 from hushgram import CollectionError
 from hushgram.config import parse_collections
-import yaml  # before the limit: what it maps is not what is measured
+import yaml  # before the limit, so that its own memory does not count
 texts = json.load(sys.stdin)
 mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (mapped + {MEMORY}, mapped + {MEMORY}))
@@ -57,7 +57,9 @@ for name, text in texts.items():
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the limit is set beside what is mapped, which /proc tells")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="the limit is relative to the mapped memory, which is read from /proc"
+)
 def test_hostile_texts_are_refused_in_little_memory():
     assert len(MERGES) < 600
     texts = json.dumps({name: text for name, (text, _) in HOSTILE.items()})
@@ -90,11 +92,11 @@ collections:
 def test_many_collections_may_share_a_long_list():
     groups = ", ".join(f"g{number}" for number in range(2000))
     others = "".join(f"  c{number}: {{<<: *base}}\n" for number in range(100))
-    read = parse_collections(
+    collections = parse_collections(
         f"collections:\n  first: &base {{domain: {{low: 0, high: 1}}, epsilon: 1, groups: [{groups}]}}\n{others}"
     )
-    assert len(read) == 101
-    assert read["c99"].groups == read["first"].groups
+    assert len(collections) == 101
+    assert collections["c99"].groups == collections["first"].groups
 
 
 @pytest.mark.parametrize(
@@ -113,8 +115,8 @@ def test_many_collections_may_share_a_long_list():
     ],
 )
 def test_common_mistakes_in_yaml_are_explained(text, message):
-    with pytest.raises(CollectionError) as caught:
+    with pytest.raises(CollectionError) as raised:
         parse_collections(text)
-    assert message in str(caught.value)
-    assert "<unicode string>" not in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(raised.value)
+    assert "<unicode string>" not in str(raised.value)
+    assert "\n" not in str(raised.value)

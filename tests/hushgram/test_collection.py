@@ -104,10 +104,10 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("change", "field", "allowed"), WRONG, ids=[str(change) for change, *_ in WRONG])
-def test_errors_of_a_collection_name_the_field_and_what_is_allowed(change, field, allowed):
-    with pytest.raises(CollectionError) as caught:
+def test_errors_of_a_collection_name_the_field_and_the_allowed_values(change, field, allowed):
+    with pytest.raises(CollectionError) as raised:
         Collection(**{**BASE, **change})
-    message = str(caught.value)
+    message = str(raised.value)
     assert field in message
     assert allowed in message
     assert "\n" not in message
@@ -126,7 +126,7 @@ def test_groups_are_bounded():
     "value",
     [float("nan"), float("inf"), "37.5", None, [1.0, 2.0], [1.0, [2]], True, np.True_, b"1", 1j, object(), 10**400],
 )
-def test_a_device_refuses_what_is_no_number(value):
+def test_a_device_refuses_values_that_are_not_numbers(value):
     with pytest.raises(ValueError, match="value must be"):
         Collection(**BASE).report(value)
 
@@ -178,10 +178,10 @@ def test_a_tally_names_the_wrong_cell(cells, message):
         Collection(**BASE).tally(cells)
 
 
-def test_an_estimate_names_what_is_wrong_with_its_tally():
+def test_an_estimate_refuses_a_wrong_tally_with_a_reason():
     c = Collection(**BASE)
     tally = c.tally([3, 4])
-    for wrong, message in [
+    for wrong_tally, message in [
         (tally[:-1], "vector of length 1548, got shape \\(1547,\\)"),
         (tally[None, :], "vector of length 1548"),
         (tally.astype(float), "tally must be whole numbers, got float64"),
@@ -192,15 +192,15 @@ def test_an_estimate_names_what_is_wrong_with_its_tally():
         ({1: tally, "a": tally}, "unknown revision 1"),
     ]:
         with pytest.raises(ValueError, match=message):
-            c.estimate(wrong)
+            c.estimate(wrong_tally)
 
 
 def test_a_tally_of_support_must_be_possible():
     c = Collection(**{**BASE, "buckets": 8, "mechanism": "seeded_hashing"})
     tally = c.tally(c.simulate([3.0] * 10, seed=1))
-    for wrong in (np.r_[tally[:-1], 0], np.r_[np.full(8, 1000), 10]):
+    for wrong_tally in (np.r_[tally[:-1], 0], np.r_[np.full(8, 1000), 10]):
         with pytest.raises(ValueError, match="more often than there are reports"):
-            c.estimate(wrong)
+            c.estimate(wrong_tally)
 
 
 def test_numpy_numbers_are_numbers_and_equal_parameters_have_one_fingerprint():
@@ -213,9 +213,16 @@ def test_numpy_numbers_are_numbers_and_equal_parameters_have_one_fingerprint():
 
 
 def test_windows_made_in_code_are_checked_too():
-    for wrong in ({"max_delay": -5}, {"max_age": -1}, {"size": "1h"}, {"size": None}, {"size": 3.6e6}, {"early": 0}):
-        with pytest.raises(CollectionError, match=next(iter(wrong))):
-            Windows(**wrong)
+    for parameters in (
+        {"max_delay": -5},
+        {"max_age": -1},
+        {"size": "1h"},
+        {"size": None},
+        {"size": 3.6e6},
+        {"early": 0},
+    ):
+        with pytest.raises(CollectionError, match=next(iter(parameters))):
+            Windows(**parameters)
 
 
 @pytest.mark.parametrize(
@@ -280,9 +287,9 @@ def test_a_revision_is_the_hash_of_its_canonical_parameters():
     assert c.revision == hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def test_only_what_changes_the_law_changes_the_revision():
+def test_only_parameters_of_the_law_change_the_revision():
     c = Collection(**BASE)
-    same = [
+    irrelevant_changes = [
         {"name": "other"},
         {"unit": "minutes"},
         {"groups": ("DE",)},
@@ -290,9 +297,9 @@ def test_only_what_changes_the_law_changes_the_revision():
         {"stopping": "converged"},
         {"smoothing": "adaptive"},
     ]
-    same += [{"estimator": "em"}, {"windows": Windows(size=1000, every=1000)}, {"low": 0.0, "epsilon": 1}]
-    assert {replace(c, **change).revision for change in same} == {c.revision}
-    other = [
+    irrelevant_changes += [{"estimator": "em"}, {"windows": Windows(size=1000, every=1000)}, {"low": 0.0, "epsilon": 1}]
+    assert {replace(c, **change).revision for change in irrelevant_changes} == {c.revision}
+    relevant_changes = [
         {"low": 1},
         {"high": 181},
         {"epsilon": 1.01},
@@ -300,8 +307,10 @@ def test_only_what_changes_the_law_changes_the_revision():
         {"bandwidth": 0.2},
         {"low": 1, "scale": "log"},
     ]
-    other += [{"mechanism": "square_wave_continuous"}, {"integer": True, "buckets": 181}]
-    assert len({replace(c, **change).revision for change in other} | {c.revision}) == len(other) + 1
+    relevant_changes += [{"mechanism": "square_wave_continuous"}, {"integer": True, "buckets": 181}]
+    assert (
+        len({replace(c, **change).revision for change in relevant_changes} | {c.revision}) == len(relevant_changes) + 1
+    )
 
 
 def test_the_bandwidth_of_a_wave_is_an_option():
@@ -310,7 +319,7 @@ def test_the_bandwidth_of_a_wave_is_an_option():
     assert Collection(**BASE).mechanism.half_width == 262
 
 
-def test_previous_revisions_inherit_what_did_not_change():
+def test_previous_revisions_inherit_unchanged_parameters():
     c = Collection(**BASE, unit="minutes", groups=["DE"], previous=[{"epsilon": 2.0}, {"mechanism": "general_wave"}])
     current, sharper, wave = c.revisions.values()
     assert current is c
@@ -329,7 +338,7 @@ def test_options_of_one_mechanism_are_not_inherited_by_another():
     assert list(c.revisions.values())[1].mechanism.bandwidth is None
 
 
-def test_a_collection_is_a_value():
+def test_a_collection_is_immutable_and_compared_by_value():
     assert Collection(**BASE) == Collection(**BASE)
     with pytest.raises(AttributeError):
         Collection(**BASE).epsilon = 2.0
@@ -360,18 +369,18 @@ PREVIOUS_CHOICES = [(), ({"epsilon": 7.5},), (MappingProxyType({"epsilon": np.fl
     st.sampled_from([Windows(), Windows(size=60_000, every=20_000, early=None)]),
 )
 def test_the_repr_of_a_collection_makes_it_again(choice, previous, epsilon, text, groups, windows):
-    more = {"name": text, "unit": text, "groups": groups, "windows": windows, "previous": previous}
-    c = Collection(**{**BASE, "buckets": 256, "epsilon": epsilon, **choice, **more})
-    again = eval(repr(c), {"Collection": Collection, "Windows": Windows})
-    assert again == c == Collection(**c.to_dict())
-    assert (again.revision, list(again.revisions)) == (c.revision, list(c.revisions))
+    parameters = {"name": text, "unit": text, "groups": groups, "windows": windows, "previous": previous}
+    c = Collection(**{**BASE, "buckets": 256, "epsilon": epsilon, **choice, **parameters})
+    evaluated = eval(repr(c), {"Collection": Collection, "Windows": Windows})
+    assert evaluated == c == Collection(**c.to_dict())
+    assert (evaluated.revision, list(evaluated.revisions)) == (c.revision, list(c.revisions))
 
 
-def test_the_repr_of_a_collection_shows_what_was_chosen():
+def test_the_repr_of_a_collection_leaves_out_defaults():
     assert repr(Collection(**BASE)) == "Collection(name='commute', low=0.0, high=180.0, epsilon=1.0)"
     wave = Collection(**{**BASE, "buckets": 64, "unit": "minutes"}, bandwidth=0.25)
-    shown = "name='commute', low=0.0, high=180.0, epsilon=1.0, buckets=64, unit='minutes', bandwidth=0.25"
-    assert repr(wave) == f"Collection({shown})"
+    arguments = "name='commute', low=0.0, high=180.0, epsilon=1.0, buckets=64, unit='minutes', bandwidth=0.25"
+    assert repr(wave) == f"Collection({arguments})"
     hierarchy = "Collection(name='commute', low=0.0, high=180.0, epsilon=1.0, mechanism='hierarchy')"
     assert repr(Collection(**BASE, mechanism="hierarchy", estimator="hh_admm")) == hierarchy
 
@@ -460,14 +469,14 @@ def test_a_large_file_is_read_in_linear_time():
         ("collections: {a: {domain: {<<: {low: 0}, high: 1}, epsilon: 1}}", None),
     ],
 )
-def test_errors_of_a_collections_file_name_the_place_and_what_is_allowed(text, message):
+def test_errors_of_a_collections_file_name_the_place_and_the_allowed_values(text, message):
     if message is None:
         assert parse_collections(text)["a"].high == 1
         return
-    with pytest.raises(CollectionError) as caught:
+    with pytest.raises(CollectionError) as raised:
         parse_collections(text)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 @given(st.integers(0, LONGEST))
@@ -480,9 +489,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     binary.write_bytes(b"\xff\xfe\x00")
     large = tmp_path / "large.yaml"
     large.write_bytes(b"#" * (2**20 + 1))
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text("collections: 3")
-    for path in (tmp_path / "missing.yaml", tmp_path, binary, large, wrong):
+    invalid = tmp_path / "wrong.yaml"
+    invalid.write_text("collections: 3")
+    for path in (tmp_path / "missing.yaml", tmp_path, binary, large, invalid):
         with pytest.raises(CollectionError, match=path.name):
             load_collections(path)
     with pytest.raises(CollectionError, match="more than 1048576 bytes"):

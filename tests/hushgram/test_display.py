@@ -43,14 +43,14 @@ def test_the_table_holds_buckets_and_the_curve_with_its_band(options):
     assert ((column["cdf_low"] <= column["cdf"]) & (column["cdf"] <= column["cdf_high"])).all()
     # Where a bucket ends at a point of the band, its bounds are the band's.
     band = e.band()
-    at = np.argmin(np.abs(column["high"][:, None] - band.points[1:]), axis=0)
-    exact = np.abs(column["high"][at] - band.points[1:]) < 1e-9
+    indices = np.argmin(np.abs(column["high"][:, None] - band.points[1:]), axis=0)
+    exact = np.abs(column["high"][indices] - band.points[1:]) < 1e-9
     assert exact.sum() >= 8
-    assert column["cdf_low"][at][exact] == pytest.approx(band.low[1:][exact])
-    assert column["cdf_high"][at][exact] == pytest.approx(band.high[1:][exact])
+    assert column["cdf_low"][indices][exact] == pytest.approx(band.low[1:][exact])
+    assert column["cdf_high"][indices][exact] == pytest.approx(band.high[1:][exact])
 
 
-def test_without_polars_the_table_is_of_pandas_and_without_both_it_says_what_to_install(monkeypatch):
+def test_the_table_falls_back_to_pandas_and_without_both_names_what_to_install(monkeypatch):
     e = _estimate(buckets=16)
     monkeypatch.setitem(sys.modules, "polars", None)
     frame = e.to_frame()
@@ -61,7 +61,7 @@ def test_without_polars_the_table_is_of_pandas_and_without_both_it_says_what_to_
         e.to_frame()
 
 
-def test_a_broken_library_is_not_taken_for_a_missing_one(monkeypatch):
+def test_a_broken_library_is_not_mistaken_for_a_missing_one(monkeypatch):
     def fail(name):
         raise ModuleNotFoundError("No module named 'inner'", name="inner")
 
@@ -70,7 +70,7 @@ def test_a_broken_library_is_not_taken_for_a_missing_one(monkeypatch):
         _estimate(buckets=16).to_frame()
 
 
-def _picture(distribution) -> SimpleNamespace:
+def _parse_picture(distribution) -> SimpleNamespace:
     root = ET.fromstring(distribution._repr_html_())
     svg = root.find(f"{SVG}svg")
     texts = [] if svg is None else [text.text or "" for text in svg.iter(f"{SVG}text")]
@@ -79,18 +79,18 @@ def _picture(distribution) -> SimpleNamespace:
 
 def test_the_picture_shows_the_domain_and_the_numbers():
     e = _estimate(unit="minutes")
-    found = _picture(e)
-    assert found.texts == ["1", "minutes", "181"]
+    picture = _parse_picture(e)
+    assert picture.texts == ["1", "minutes", "181"]
     low, high = e.interval("mean")
-    assert f"mean {e.mean:.6g} minutes (95 %: {low:.6g} to {high:.6g})" in found.caption
-    assert f"median {e.median:.6g} minutes" in found.caption
-    assert found.caption.startswith("5,000 reports · mean")
+    assert f"mean {e.mean:.6g} minutes (95 %: {low:.6g} to {high:.6g})" in picture.caption
+    assert f"median {e.median:.6g} minutes" in picture.caption
+    assert picture.caption.startswith("5,000 reports · mean")
 
 
 def test_the_outline_rises_with_the_density():
     probabilities = np.array([0.1, 0.4, 0.3, 0.2])
     e = Estimate(Domain(0, 1), 4, 1000, "ok", Solution(probabilities=probabilities))
-    outline = _picture(e).svg.find(f"{SVG}path").get("d")
+    outline = _parse_picture(e).svg.find(f"{SVG}path").get("d")
     tops = [float(part[1:]) for part in outline.split() if part.startswith("V")][:-1]
     assert (116 - np.array(tops)) / 108 == pytest.approx(probabilities / 0.4, abs=1e-3)
 
@@ -101,16 +101,16 @@ def test_the_outline_rises_with_the_density():
 )
 def test_hostile_units_stay_text(unit):
     e = Estimate(Domain(0, 1, unit=unit), 2, 10, "too_few", Solution(probabilities=np.array([0.5, 0.5])))
-    found = _picture(e)
-    assert found.texts[1] == "".join(c if c.isprintable() else "\ufffd" for c in unit)
-    assert {element.tag for element in found.root.iter()} == {
+    picture = _parse_picture(e)
+    assert picture.texts[1] == "".join(c if c.isprintable() else "\ufffd" for c in unit)
+    assert {element.tag for element in picture.root.iter()} == {
         *("figure", "figcaption"), *(f"{SVG}{tag}" for tag in ("svg", "path", "text")),
     }  # fmt: skip
-    assert "too few" in found.caption
+    assert "too few" in picture.caption
 
 
-def test_a_mean_alone_has_numbers_and_no_picture():
-    found = _picture(_estimate(mechanism="piecewise"))
-    assert found.svg is None
-    assert "mean" in found.caption
-    assert "median" not in found.caption
+def test_a_mean_only_estimate_has_numbers_and_no_picture():
+    picture = _parse_picture(_estimate(mechanism="piecewise"))
+    assert picture.svg is None
+    assert "mean" in picture.caption
+    assert "median" not in picture.caption

@@ -8,7 +8,7 @@ from hushgram.estimators.em import Part, maximize, smooth
 from hushgram.mechanisms import ContinuousSquareWave, GeneralWave, SquareWave
 
 
-def dense_loop(matrices, histograms, smoothing, tolerance, iterations=10_000):
+def run_dense_loop(matrices, histograms, smoothing, tolerance, iterations=10_000):
     """The paper's algorithm 1 as it stands there, jointly over several mechanisms, with the likelihood it reached."""
     d = matrices[0].shape[1]
     S = np.zeros((d, d))
@@ -28,7 +28,7 @@ def dense_loop(matrices, histograms, smoothing, tolerance, iterations=10_000):
     return x, iterations, path
 
 
-def _histogram(mechanism, reports, seed):
+def _simulate_histogram(mechanism, reports, seed):
     rng = np.random.default_rng(seed)
     return mechanism.tally(mechanism.perturb_many(mechanism.locate(rng.beta(5, 2, reports)), rng)).astype(float)
 
@@ -39,26 +39,26 @@ MECHANISMS = [SquareWave(64, 1.0), ContinuousSquareWave(64, 2.0), GeneralWave(48
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 @pytest.mark.parametrize(("smoothing", "tolerance"), [(1.0, 1e-3), (0.0, 1e-3 * np.e)])
 def test_the_paper_mode_is_the_dense_loop(mechanism, smoothing, tolerance):
-    n = _histogram(mechanism, 20_000, seed=1)
-    expected, iterations, _ = dense_loop([mechanism.matrix()], [n], smoothing, tolerance)
-    solved = maximize([Part(mechanism, n[None, :])], smoothing=smoothing, tolerance=tolerance)
-    assert solved.iterations[0] == iterations
-    assert solved.converged[0]
-    np.testing.assert_allclose(solved.x[0], expected, atol=1e-12)
+    n = _simulate_histogram(mechanism, 20_000, seed=1)
+    expected, iterations, _ = run_dense_loop([mechanism.matrix()], [n], smoothing, tolerance)
+    solution = maximize([Part(mechanism, n[None, :])], smoothing=smoothing, tolerance=tolerance)
+    assert solution.iterations[0] == iterations
+    assert solution.converged[0]
+    np.testing.assert_allclose(solution.x[0], expected, atol=1e-12)
 
 
 def test_several_mechanisms_share_one_likelihood():
     old, new = SquareWave(64, 2.0), ContinuousSquareWave(64, 0.8)
-    histograms = [_histogram(old, 5_000, 1), _histogram(new, 20_000, 2)]
-    expected, iterations, _ = dense_loop([old.matrix(), new.matrix()], histograms, True, 1e-3)
-    solved = maximize([Part(old, histograms[0][None, :]), Part(new, histograms[1][None, :])], smoothing=1.0)
-    assert solved.iterations[0] == iterations
-    np.testing.assert_allclose(solved.x[0], expected, atol=1e-12)
+    histograms = [_simulate_histogram(old, 5_000, 1), _simulate_histogram(new, 20_000, 2)]
+    expected, iterations, _ = run_dense_loop([old.matrix(), new.matrix()], histograms, True, 1e-3)
+    solution = maximize([Part(old, histograms[0][None, :]), Part(new, histograms[1][None, :])], smoothing=1.0)
+    assert solution.iterations[0] == iterations
+    np.testing.assert_allclose(solution.x[0], expected, atol=1e-12)
 
 
 def test_splitting_one_mechanisms_reports_in_two_parts_changes_nothing():
     wave = SquareWave(64, 1.0)
-    first, second = _histogram(wave, 3_000, 1)[None, :], _histogram(wave, 9_000, 2)[None, :]
+    first, second = _simulate_histogram(wave, 3_000, 1)[None, :], _simulate_histogram(wave, 9_000, 2)[None, :]
     whole = maximize([Part(wave, first + second)], smoothing=1.0)
     split = maximize([Part(wave, first), Part(wave, second)], smoothing=1.0)
     np.testing.assert_allclose(split.x, whole.x, atol=1e-12)
@@ -66,12 +66,12 @@ def test_splitting_one_mechanisms_reports_in_two_parts_changes_nothing():
 
 def test_the_likelihood_of_em_never_falls():
     wave = SquareWave(64, 1.0)
-    n = _histogram(wave, 2_000, seed=4)[None, :]
+    n = _simulate_histogram(wave, 2_000, seed=4)[None, :]
     x, likelihood = np.full((1, 64), 1 / 64), -np.inf
     for _ in range(300):
-        reached = float((n * np.log(wave.forward(x))).sum())
-        assert reached >= likelihood - 1e-9
-        likelihood = reached
+        new_likelihood = float((n * np.log(wave.forward(x))).sum())
+        assert new_likelihood >= likelihood - 1e-9
+        likelihood = new_likelihood
         x = maximize([Part(wave, n)], smoothing=0.0, tolerance=0.0, max_iterations=1, start=x).x
 
 
@@ -80,7 +80,7 @@ def test_the_likelihood_of_em_never_falls():
 @pytest.mark.parametrize("wave", [SquareWave(128, 1.0), ContinuousSquareWave(128, 1.0)], ids=["discrete", "continuous"])
 def test_a_window_in_a_batch_equals_a_single_run(wave, stopping, smoothing):
     # 70 windows make three blocks; their sizes differ a hundredfold, so that they stop at different times.
-    n = np.stack([_histogram(wave, int(200 * 1.07**k), seed=k) for k in range(70)])
+    n = np.stack([_simulate_histogram(wave, int(200 * 1.07**k), seed=k) for k in range(70)])
     options = {"smoothing": smoothing, "stopping": stopping, "max_iterations": 600}
     batch = maximize([Part(wave, n)], **options)
     assert len(set(batch.iterations.tolist())) > 5 or smoothing == 0.0
@@ -93,25 +93,25 @@ def test_a_window_in_a_batch_equals_a_single_run(wave, stopping, smoothing):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_converged_is_the_fixed_point_of_the_same_map(mechanism):
-    n = _histogram(mechanism, 50_000, seed=2)
-    fixed, _, _ = dense_loop([mechanism.matrix()], [n], True, 0.0, iterations=20_000)
+    n = _simulate_histogram(mechanism, 50_000, seed=2)
+    fixed, _, _ = run_dense_loop([mechanism.matrix()], [n], True, 0.0, iterations=20_000)
     fast = maximize([Part(mechanism, n[None, :])], smoothing=1.0, stopping="converged")
     paper = maximize([Part(mechanism, n[None, :])], smoothing=1.0)
     assert fast.converged[0]
-    away = {name: np.abs(np.cumsum(s.x[0] - fixed)).max() for name, s in (("fast", fast), ("paper", paper))}
-    assert away["fast"] < 1e-5
-    assert away["fast"] < away["paper"]
+    distances = {name: np.abs(np.cumsum(s.x[0] - fixed)).max() for name, s in (("fast", fast), ("paper", paper))}
+    assert distances["fast"] < 1e-5
+    assert distances["fast"] < distances["paper"]
     assert fast.iterations[0] < paper.iterations[0]
 
 
 def test_an_estimate_reports_the_iteration_limit():
     wave = SquareWave(64, 1.0)
-    n = _histogram(wave, 1000, seed=1)[None, :]
+    n = _simulate_histogram(wave, 1000, seed=1)[None, :]
     for stopping in ("paper", "converged"):
-        solved = maximize([Part(wave, n)], smoothing=1.0, stopping=stopping, max_iterations=7)
-        assert not solved.converged[0]
-        assert solved.iterations[0] <= 7
-        assert solved.x.sum() == pytest.approx(1)
+        solution = maximize([Part(wave, n)], smoothing=1.0, stopping=stopping, max_iterations=7)
+        assert not solution.converged[0]
+        assert solution.iterations[0] <= 7
+        assert solution.x.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("size", [2, 3, 50])
@@ -133,9 +133,9 @@ def test_strength_is_the_variance_added_in_units_of_one_pass(strength):
     assert matrix[100] @ (np.arange(200) - 100.0) ** 2 == pytest.approx(strength / 2)
 
 
-def test_whole_passes_make_a_triangle():
+def test_whole_passes_of_smoothing_make_a_triangle():
     np.testing.assert_allclose(smooth(np.eye(20), 5.0)[10, 7:14], np.array([1, 2, 3, 4, 3, 2, 1]) / 16)
-    np.testing.assert_allclose(smooth(np.eye(3), 1365.0), smooth(np.eye(3), 5.0))  # nothing is so far apart
+    np.testing.assert_allclose(smooth(np.eye(3), 1365.0), smooth(np.eye(3), 5.0))  # no two buckets are that far apart
 
 
 def test_a_collection_solves_mixed_revisions_together_and_apart():
@@ -149,11 +149,11 @@ def test_a_collection_solves_mixed_revisions_together_and_apart():
     )
     waves = [c.mechanism, c.revisions[old].mechanism]
     tallies = [new_tally.astype(float), old_tally.astype(float)]
-    expected, *_ = dense_loop([wave.matrix() for wave in waves], tallies, True, 1e-3)
+    expected, *_ = run_dense_loop([wave.matrix() for wave in waves], tallies, True, 1e-3)
     np.testing.assert_allclose(mixed.probabilities, expected, atol=1e-12)
     assert mixed.reports == 60_000
     np.testing.assert_array_equal(only_new.probabilities, c.estimate(new_tally).probabilities)
-    np.testing.assert_allclose(only_old.probabilities, dense_loop([waves[1].matrix()], tallies[1:], True, 1e-3)[0])
+    np.testing.assert_allclose(only_old.probabilities, run_dense_loop([waves[1].matrix()], tallies[1:], True, 1e-3)[0])
     assert nothing.status == "no_reports"
     assert mixed.interval("mean")[1] - mixed.interval("mean")[0] < (
         only_new.interval("mean")[1] - only_new.interval("mean")[0]

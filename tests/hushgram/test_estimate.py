@@ -14,7 +14,7 @@ from hushgram.estimators.types import Solution
 from hushgram.mechanisms import MECHANISMS
 
 
-def _estimate(probabilities, **domain):
+def _make_estimate(probabilities, **domain):
     probabilities = np.asarray(probabilities, dtype=float)
     return Estimate(Domain(**domain), probabilities.size, 1000, "ok", Solution(probabilities=probabilities))
 
@@ -24,16 +24,16 @@ distributions = st.integers(0, 2**32).map(lambda seed: np.random.default_rng(see
 
 @given(distributions, st.floats(0, 1))
 def test_the_quantile_inverts_the_distribution_function(x, q):
-    e = _estimate(x, low=-5, high=27)
-    at = e.quantile(q)
-    assert e.cdf(at) == pytest.approx(q, abs=1e-9)
-    if at > -5:
-        assert e.cdf(at - 1e-6) < q + 1e-12
+    e = _make_estimate(x, low=-5, high=27)
+    value = e.quantile(q)
+    assert e.cdf(value) == pytest.approx(q, abs=1e-9)
+    if value > -5:
+        assert e.cdf(value - 1e-6) < q + 1e-12
 
 
 @given(distributions)
 def test_moments_are_those_of_values_spread_evenly_in_each_bucket(x):
-    e = _estimate(x, low=-5, high=27)
+    e = _make_estimate(x, low=-5, high=27)
     fine = -5 + 32 * (np.arange(16_000) + 0.5) / 16_000
     weights = np.repeat(x, 1000) / 1000
     mean = weights @ fine
@@ -43,7 +43,7 @@ def test_moments_are_those_of_values_spread_evenly_in_each_bucket(x):
 
 @given(distributions)
 def test_on_a_log_scale_values_are_spread_evenly_in_the_logarithm(x):
-    e = _estimate(x, low=1, high=65536, scale="log")
+    e = _make_estimate(x, low=1, high=65536, scale="log")
     fine = 65536 ** ((np.arange(160_000) + 0.5) / 160_000)
     weights = np.repeat(x, 10_000) / 10_000
     mean = weights @ fine
@@ -55,7 +55,7 @@ def test_on_a_log_scale_values_are_spread_evenly_in_the_logarithm(x):
 
 @given(distributions)
 def test_whole_numbers_are_read_as_whole_numbers(x):
-    e = _estimate(x, low=3, high=18, integer=True)
+    e = _make_estimate(x, low=3, high=18, integer=True)
     numbers = np.arange(3, 19)
     assert e.mean == pytest.approx(x @ numbers)
     assert e.variance == pytest.approx(x @ (numbers - x @ numbers) ** 2)
@@ -69,13 +69,13 @@ def test_whole_numbers_are_read_as_whole_numbers(x):
 
 
 def test_every_whole_number_is_its_own_quantile():
-    e = _estimate(np.random.default_rng(1).dirichlet(np.ones(1000)), low=0, high=999, integer=True)
+    e = _make_estimate(np.random.default_rng(1).dirichlet(np.ones(1000)), low=0, high=999, integer=True)
     assert [e.quantile(e.cdf(number)) for number in range(1000)] == list(range(1000))
 
 
 @pytest.mark.parametrize("integer", [False, True])
 def test_infinity_is_beyond_either_end(integer):
-    e = _estimate(np.full(16, 1 / 16), low=0, high=15, integer=integer)
+    e = _make_estimate(np.full(16, 1 / 16), low=0, high=15, integer=integer)
     assert (e.cdf(-math.inf), e.cdf(math.inf), e.probability(-math.inf, math.inf)) == (0, 1, 1)
 
 
@@ -111,19 +111,19 @@ def test_extreme_domains_are_read_without_loss(domain):
     assert all(0 <= c.report(value) < c.mechanism.cells for value in (c.low, c.high, -1e308, 1e308))
 
 
-def test_an_estimate_travels_between_processes():
+def test_an_estimate_survives_pickling():
     for mechanism, kind in MECHANISMS.items():
         c = Collection(name="c", low=0, high=60, epsilon=1.0, buckets=16, mechanism=mechanism)
         e = c.estimate(c.tally(c.simulate(np.linspace(1, 50, 2000), seed=1)))
-        there = pickle.loads(pickle.dumps(e))
-        assert there.interval("mean") == e.interval("mean")
-        assert there.fit_pvalue == e.fit_pvalue
+        unpickled = pickle.loads(pickle.dumps(e))
+        assert unpickled.interval("mean") == e.interval("mean")
+        assert unpickled.fit_pvalue == e.fit_pvalue
         assert pickle.loads(pickle.dumps(c)) == c
         assert len({c, pickle.loads(pickle.dumps(c))}) == 1, kind
 
 
 def test_several_whole_numbers_in_a_bucket():
-    e = _estimate([0.25, 0.75], low=0, high=7, integer=True)
+    e = _make_estimate([0.25, 0.75], low=0, high=7, integer=True)
     assert e.mean == pytest.approx(0.25 * 1.5 + 0.75 * 5.5)
     values = np.arange(8)
     weights = np.repeat([0.25, 0.75], 4) / 4
@@ -131,7 +131,7 @@ def test_several_whole_numbers_in_a_bucket():
 
 
 def test_outside_the_domain_there_is_no_probability():
-    e = _estimate([0.5, 0.5], low=0, high=10)
+    e = _make_estimate([0.5, 0.5], low=0, high=10)
     assert (e.cdf(-1), e.cdf(0), e.cdf(10), e.cdf(99)) == (0, 0, 1, 1)
     assert e.cdf(float("inf")) == 1
     assert e.probability(-5, 5) == pytest.approx(0.5)
@@ -139,21 +139,21 @@ def test_outside_the_domain_there_is_no_probability():
     assert e.edges.tolist() == [0, 5, 10]
 
 
-@pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan"), "half", None])
-def test_a_wrong_share_of_a_quantile_is_named(wrong):
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "half", None])
+def test_a_wrong_share_of_a_quantile_is_named(share):
     with pytest.raises(ValueError, match="q must be from 0 to 1"):
-        _estimate([1.0, 0.0], low=0, high=1).quantile(wrong)
+        _make_estimate([1.0, 0.0], low=0, high=1).quantile(share)
 
 
-def test_wrong_questions_to_an_estimate_are_named():
-    e = _estimate([0.5, 0.5], low=0, high=1)
+def test_invalid_questions_to_an_estimate_are_refused_with_a_reason():
+    e = _make_estimate([0.5, 0.5], low=0, high=1)
     with pytest.raises(ValueError, match="x must be a number"):
         e.cdf(float("nan"))
     with pytest.raises(ValueError, match="low must not be above high"):
         e.probability(1, 0)
     with pytest.raises(ValueError, match="no interval of 'mode', allowed: mean"):
         e.interval("mode")
-    for wrong, message in [
+    for question, message in [
         (lambda: e.interval("cdf"), "an interval of cdf takes x, got \\(\\)"),
         (lambda: e.interval("mean", 3), "an interval of mean takes no number, got \\(3,\\)"),
         (lambda: e.interval("probability", 3), "an interval of probability takes low and high"),
@@ -164,7 +164,7 @@ def test_wrong_questions_to_an_estimate_are_named():
         (lambda: e.cdf(True), "x must be a number, got True"),
     ]:
         with pytest.raises(ValueError, match=message):
-            wrong()
+            question()
     for level in (0, 1, 95):
         with pytest.raises(ValueError, match="level must be between 0 and 1"):
             e.interval("mean", level=level)
@@ -185,15 +185,15 @@ def test_few_reports_give_a_status_and_finite_numbers(mechanism, estimator, repo
         e = c.estimate(c.tally(c.simulate(np.linspace(1, 50, reports), seed=1)))
         assert e.status == ("no_reports" if reports == 0 else "too_few")
         assert e.reports == reports
-        read = [e.mean, *e.interval("mean")]
+        numbers = [e.mean, *e.interval("mean")]
         if e.probabilities is not None:
             assert e.probabilities.sum() == pytest.approx(1)
-            read += [e.variance, *e.interval("variance"), e.quantile(0.5), *e.interval("quantile", 0.5)]
-            read += [e.cdf(20), *e.interval("cdf", 20), *e.interval("probability", 10, 20)]
+            numbers += [e.variance, *e.interval("variance"), e.quantile(0.5), *e.interval("quantile", 0.5)]
+            numbers += [e.cdf(20), *e.interval("cdf", 20), *e.interval("probability", 10, 20)]
             for array in e.band():
                 assert np.isfinite(array).all()
             assert e.fit_pvalue is None or 0 <= e.fit_pvalue <= 1
-        assert np.isfinite(read).all()
+        assert np.isfinite(numbers).all()
         assert 0 <= e.interval("mean")[0] <= e.interval("mean")[1] <= 60
         if reports == 0:
             assert e.interval("mean") == (0, 60)
@@ -201,7 +201,7 @@ def test_few_reports_give_a_status_and_finite_numbers(mechanism, estimator, repo
 
 
 @pytest.mark.parametrize("reports", [1, 10])
-def test_few_reports_do_not_claim_to_know(reports):
+def test_few_reports_have_wide_intervals(reports):
     c = Collection(name="c", low=0, high=60, epsilon=0.5, buckets=64)
     e = c.estimate(c.tally(c.simulate([50.0] * reports, seed=1)))
     low, high = e.interval("mean")
@@ -209,7 +209,7 @@ def test_few_reports_do_not_claim_to_know(reports):
 
 
 @pytest.mark.parametrize(("mechanism", "estimator"), ALL_PAIRS)
-def test_every_pair_finds_a_distribution(mechanism, estimator):
+def test_every_pair_of_mechanism_and_estimator_finds_a_distribution(mechanism, estimator):
     c = Collection(name="c", low=0, high=60, epsilon=3.0, buckets=16, mechanism=mechanism, estimator=estimator)
     values = 60 * np.random.default_rng(1).beta(5, 2, 40_000)
     e = c.estimate(c.tally(c.simulate(values, seed=2)))
@@ -256,18 +256,18 @@ def test_intervals_of_a_quantile_and_of_the_curve_agree(seed):
         assert above >= 0.5 - 1e-9
 
 
-def test_the_law_of_the_error_is_computed_once_and_only_when_asked():
-    asked = []
+def test_the_law_of_the_error_is_computed_once_and_only_on_demand():
+    calls = []
     solution = Solution(
-        probabilities=np.array([0.5, 0.5]), uncertainty=lambda: asked.append("u"), fit=lambda: asked.append("f")
+        probabilities=np.array([0.5, 0.5]), uncertainty=lambda: calls.append("u"), fit=lambda: calls.append("f")
     )
     e = Estimate(Domain(0, 1), 2, 10, "ok", solution)
     assert e.mean == 0.5
-    assert asked == []
+    assert calls == []
     e.interval("mean"), e.interval("cdf", 0.3), e.band()
-    assert asked == ["u"]
+    assert calls == ["u"]
     e.fit_pvalue, e.fit_pvalue  # noqa: B018
-    assert asked == ["u", "f"]
+    assert calls == ["u", "f"]
 
 
 COMMUTE = Collection(name="commute", low=0, high=60, epsilon=1.0, buckets=64, unit="minutes")
@@ -286,15 +286,15 @@ def test_many_numbers_at_once_have_the_answers_of_each(q, x, e):
     assert e.quantile(q).tolist() == [e.quantile(share) for share in q]
     assert e.cdf(x).tolist() == [e.cdf(value) for value in x]
     assert e.probability(x, high).tolist() == [e.probability(*pair) for pair in zip(x, high, strict=True)]
-    for question, each in (
+    for question, single_questions in (
         (("quantile", q), [("quantile", share) for share in q]),
         (("cdf", x), [("cdf", value) for value in x]),
         (("probability", x, high), [("probability", *pair) for pair in zip(x, high, strict=True)]),
     ):
         low, upper = e.interval(*question)
         # A variance of zero is rounded to 10⁻¹⁶ or so, whose root is an error.
-        assert low == pytest.approx([e.interval(*one).low for one in each], abs=1e-7)
-        assert upper == pytest.approx([e.interval(*one).high for one in each], abs=1e-7)
+        assert low == pytest.approx([e.interval(*single).low for single in single_questions], abs=1e-7)
+        assert upper == pytest.approx([e.interval(*single).high for single in single_questions], abs=1e-7)
 
 
 def test_answers_have_the_shape_of_their_questions():
@@ -309,12 +309,12 @@ def test_answers_have_the_shape_of_their_questions():
         assert type(ESTIMATE.cdf(scalar)) is float
         assert type(ESTIMATE.probability(scalar, 2)) is float
         assert [type(end) for end in ESTIMATE.interval("quantile", scalar)] == [float, float]
-    for of in ("mean", "variance", "std", "median"):
-        assert [type(end) for end in ESTIMATE.interval(of)] == [float, float]
+    for statistic in ("mean", "variance", "std", "median"):
+        assert [type(end) for end in ESTIMATE.interval(statistic)] == [float, float]
 
 
-def test_wrong_numbers_among_many_are_named():
-    for wrong, message in [
+def test_an_invalid_number_among_many_is_named():
+    for question, message in [
         (lambda: ESTIMATE.quantile([0.5, 1.5]), "q must be from 0 to 1, got 1.5"),
         (lambda: ESTIMATE.quantile([0.5, math.nan]), "q must be from 0 to 1"),
         (lambda: ESTIMATE.quantile([[0.5], [0.1, 0.2]]), "q must be from 0 to 1"),
@@ -324,7 +324,7 @@ def test_wrong_numbers_among_many_are_named():
         (lambda: ESTIMATE.probability([1, 2], [1, 2, 3]), "shape"),
     ]:
         with pytest.raises(ValueError, match=message):
-            wrong()
+            question()
 
 
 def test_deviation_and_median_are_read_like_the_others():
@@ -347,7 +347,7 @@ def test_arrays_of_an_estimate_are_read_only():
                 array.flags.writeable = True
 
 
-def test_a_mean_alone_refuses_what_needs_a_distribution():
+def test_a_mean_only_estimate_refuses_questions_about_the_distribution():
     c = Collection(name="c", low=0, high=1, epsilon=1.0, mechanism="stochastic_rounding")
     e = c.estimate(c.tally(c.simulate([0.5] * 100, seed=1)))
     for question in (

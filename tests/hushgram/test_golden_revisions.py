@@ -1,6 +1,6 @@
 """Revisions are a protocol: devices in the field send them, so those of a table recorded once must never move.
 
-The table holds every mechanism, with options given and left out, on linear, integer and log domains, and collections
+The table holds every mechanism, with options set and left out, on linear, integer and log domains, and collections
 with `previous`.
 """
 
@@ -16,12 +16,12 @@ GOLDEN = json.loads((Path(__file__).parent / "golden_revisions.json").read_text(
 
 
 def test_recorded_revisions_do_not_move():
-    moved = {
+    changed = {
         str(parameters): (Collection(name="golden", **parameters).revision, revision)
         for parameters, revision in GOLDEN["collections"]
         if Collection(name="golden", **parameters).revision != revision
     }
-    assert not moved
+    assert not changed
 
 
 @pytest.mark.parametrize(("parameters", "revisions"), GOLDEN["previous"], ids=lambda value: str(value)[:60])

@@ -10,22 +10,22 @@ from hushgram.estimators.goodness_of_fit import LEAST_EXPECTED, pearson, pool
 KINDS = ["square_wave", "square_wave_continuous", "general_wave", "randomized_response", "local_hashing", "hierarchy"]
 
 
-def _p_values(kind, runs, device_epsilon=1.0, reports=20_000):
+def _compute_p_values(kind, runs, device_epsilon=1.0, reports=20_000):
     c = Collection(name="c", low=0, high=1, buckets=64, epsilon=1.0, mechanism=kind)
     device = Collection(name="c", low=0, high=1, buckets=64, epsilon=device_epsilon, mechanism=kind)
     rng = np.random.default_rng(1)
     cells = [device.simulate(rng.beta(5, 2, reports), rng) for _ in range(runs)]
-    return np.array([e.fit_pvalue for e in c.estimate_many([c.tally(part) for part in cells])])
+    return np.array([e.fit_pvalue for e in c.estimate_many([c.tally(sample) for sample in cells])])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_honest_reports_are_not_accused(kind):
+def test_the_fit_test_passes_honest_reports(kind):
     # The test is conservative: of 100 honest windows, 6 or more below 0.01 has probability less than 6e-4.
-    assert (_p_values(kind, 100) < 0.01).sum() <= 5
+    assert (_compute_p_values(kind, 100) < 0.01).sum() <= 5
 
 
 @pytest.mark.parametrize("kind", ["randomized_response", "local_hashing", "hierarchy"])
-def test_honest_reports_about_many_values_are_not_accused(kind):
+def test_the_fit_test_passes_honest_reports_about_many_values(kind):
     c = Collection(name="c", low=0, high=1, buckets=1024, epsilon=1.0, mechanism=kind)
     rng = np.random.default_rng(1)
     estimates = c.estimate_many([c.tally(c.simulate(rng.beta(5, 2, 100_000), rng)) for _ in range(10)])
@@ -42,14 +42,14 @@ def test_both_tree_estimators_test_the_same_tree():
     assert kinds[0].estimate(kinds[0].tally(poisoned)).fit_pvalue < 1e-9
 
 
-def test_spiky_data_are_not_mistaken_for_foul_play():
+def test_the_fit_test_passes_spiky_data():
     c = Collection(name="c", low=0, high=1, buckets=256, epsilon=4.0)
     values = np.random.default_rng(1).choice([0.1, 0.25, 0.5, 0.75], 300_000)
     assert c.estimate(c.tally(c.simulate(values, seed=2))).fit_pvalue > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["square_wave", "square_wave_continuous"])
-def test_reports_of_another_law_are_found(kind):
+def test_the_fit_test_detects_reports_of_another_law(kind):
     c = Collection(name="c", low=0, high=1, buckets=64, epsilon=1.0, mechanism=kind)
     rng = np.random.default_rng(1)
     uniform_noise = rng.integers(0, c.mechanism.cells, 20_000)
@@ -58,7 +58,7 @@ def test_reports_of_another_law_are_found(kind):
     assert c.estimate(c.tally(poisoned)).fit_pvalue < 1e-6
 
 
-def test_a_sharper_epsilon_than_declared_is_found():
+def test_the_fit_test_detects_a_larger_epsilon_than_declared():
     # Clients at ε = 4 put more into their band than any distribution could through ε = 1.
     c = Collection(name="c", low=0, high=1, buckets=64, epsilon=1.0, bandwidth=0.1)
     device = Collection(name="c", low=0, high=1, buckets=64, epsilon=4.0, bandwidth=0.1)

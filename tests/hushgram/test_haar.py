@@ -15,7 +15,7 @@ def test_the_fast_transform_is_the_dense_matrix(size):
     np.testing.assert_allclose(walsh_hadamard(walsh_hadamard(values)), size * values)
 
 
-def test_leaves_and_differences_are_one_another():
+def test_leaves_are_restored_from_their_differences():
     x = np.random.default_rng(2).dirichlet(np.ones(16))
     differences = [np.array([1, -1]) @ x.reshape(nodes, 2, -1).sum(axis=2).T for nodes in (8, 4, 2, 1)]
     np.testing.assert_allclose(leaves_from_differences(differences), x)

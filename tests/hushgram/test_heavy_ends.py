@@ -27,11 +27,11 @@ MECHANISMS = {
 REPORTS, WINDOWS = 20_000, 4
 
 
-def collection_of(mechanism, **options):
+def make_collection(mechanism, **options):
     return Collection(name="c", low=0, high=1, epsilon=2.0, mechanism=mechanism.partition(",")[0], **options)
 
 
-def ends(collection, values, seed=5):
+def find_ends(collection, values, seed=5):
     return collection.estimate(collection.tally(collection.simulate(values, seed))).heavy_ends
 
 
@@ -39,7 +39,7 @@ def ends(collection, values, seed=5):
 def test_no_honest_shape_has_a_heavy_end(mechanism):
     """The steepest of them, income, is more than three standard errors below the limit, and four above it are heavy:
     less than 1e-11 for each of 2 ends, 6 shapes and 4 windows."""
-    collection = collection_of(mechanism, **MECHANISMS[mechanism])
+    collection = make_collection(mechanism, **MECHANISMS[mechanism])
     rng = np.random.default_rng(3)
     reports, windows = (4000, 2) if mechanism == "seeded_hashing" else (REPORTS, WINDOWS)
     tallies = []
@@ -55,16 +55,16 @@ def test_no_honest_shape_has_a_heavy_end(mechanism):
 def test_values_beyond_an_end_are_noticed_there(mechanism, end):
     """The difference of the strips is at least ten standard errors above the limit, and four are enough: less than 1e-8
     for each mechanism."""
-    collection = collection_of(mechanism, **MECHANISMS[mechanism])
-    found = ends(collection, np.full(REPORTS, 1000.0 if end else -3.0))
-    assert found[1 - end] is None
-    assert found[end] > 0.85
+    collection = make_collection(mechanism, **MECHANISMS[mechanism])
+    heavy_ends = find_ends(collection, np.full(REPORTS, 1000.0 if end else -3.0))
+    assert heavy_ends[1 - end] is None
+    assert heavy_ends[end] > 0.85
 
 
 def test_most_values_beyond_an_end_are_noticed():
     """Uniform up to 2.5 times the domain: 60 % are clipped. Below the limit by chance: less than 1e-6."""
     collection = Collection(name="c", low=0, high=1, epsilon=1.0)
-    low, high = ends(collection, np.random.default_rng(1).random(100_000) * 2.5)
+    low, high = find_ends(collection, np.random.default_rng(1).random(100_000) * 2.5)
     assert low is None
     assert high == pytest.approx(0.65, abs=0.06)
 
@@ -75,14 +75,14 @@ def test_few_buckets_are_not_heavy_because_each_holds_much(buckets):
     collection = Collection(name="c", low=0, high=1, epsilon=2.0, buckets=buckets)
     rng = np.random.default_rng(2)
     for values in (rng.random(50_000), rng.beta(1, 5, 50_000), rng.exponential(0.1, 50_000)):
-        assert ends(collection, values) == (None, None)
-        assert ends(collection, 1 - values) == (None, None)
+        assert find_ends(collection, values) == (None, None)
+        assert find_ends(collection, 1 - values) == (None, None)
 
 
 def test_a_few_buckets_are_heavy_where_all_is_in_the_last():
     """The end is at 1 ± 0.003, its neighbour at 0 ± 0.004, the limit 0.84."""
     collection = Collection(name="c", low=0, high=1, epsilon=4.0, buckets=8)
-    assert ends(collection, np.full(50_000, 7.0)) == (None, pytest.approx(1.0, abs=0.02))
+    assert find_ends(collection, np.full(50_000, 7.0)) == (None, pytest.approx(1.0, abs=0.02))
 
 
 SECONDS = np.random.default_rng(4).gamma(4, 0.3, 50_000)
@@ -95,15 +95,15 @@ UNITS = {
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_seconds_sent_to_another_unit_are_noticed(unit):
+def test_seconds_sent_to_a_collection_of_another_unit_are_noticed(unit):
     """Nearly all lie in an outermost strip; 1e-6 each that the noise hides it."""
     collection = Collection(name="c", epsilon=1.0, **UNITS[unit])
-    found = ends(collection, SECONDS)
+    heavy_ends = find_ends(collection, SECONDS)
     heavy = 1 if unit == "hours" else 0
-    assert (found[heavy] or 0) > 0.85, found
-    assert found[1 - heavy] is None
-    right = Collection(name="c", low=0.1, high=10, epsilon=1.0, scale="log" if "log" in unit else "linear")
-    assert ends(right, SECONDS) == (None, None)
+    assert (heavy_ends[heavy] or 0) > 0.85, heavy_ends
+    assert heavy_ends[1 - heavy] is None
+    matching = Collection(name="c", low=0.1, high=10, epsilon=1.0, scale="log" if "log" in unit else "linear")
+    assert find_ends(matching, SECONDS) == (None, None)
 
 
 def test_reports_of_two_revisions_are_judged_together():
@@ -118,14 +118,14 @@ def test_reports_of_two_revisions_are_judged_together():
         assert collection.estimate({revision: tally}).reports == 3000
 
 
-def test_a_mean_alone_and_no_reports_have_no_ends():
+def test_a_mean_only_mechanism_and_an_empty_tally_have_no_heavy_ends():
     mean = Collection(name="c", low=0, high=1, epsilon=1.0, mechanism="piecewise")
-    assert ends(mean, np.ones(5000)) == (None, None)
+    assert find_ends(mean, np.ones(5000)) == (None, None)
     wave = Collection(name="c", low=0, high=1, epsilon=1.0)
     assert wave.estimate(wave.tally([])).heavy_ends == (None, None)
 
 
-def test_the_fit_without_smoothing_is_as_sure_as_it_says():
+def test_the_standard_errors_of_the_fit_without_smoothing_are_right():
     """Its errors over 400 windows, in their own standard errors, vary by 1 ± 0.035; and their mean is 0 ± 0.05."""
     collection = Collection(name="c", low=0, high=1, epsilon=1.0, buckets=64)
     rng = np.random.default_rng(8)
@@ -136,9 +136,9 @@ def test_the_fit_without_smoothing_is_as_sure_as_it_says():
     assert errors.mean(axis=0) == pytest.approx(np.zeros(16), abs=0.25)
 
 
-def test_a_tiny_epsilon_tells_nothing_of_an_end():
+def test_a_tiny_epsilon_reports_no_heavy_end():
     collection = Collection(name="c", low=0, high=1, epsilon=1e-6, mechanism="general_wave", buckets=64)
-    assert ends(collection, np.zeros(5000)) == (None, None)
+    assert find_ends(collection, np.zeros(5000)) == (None, None)
 
 
 @given(st.integers(2, 5000))
@@ -151,7 +151,7 @@ def test_strips_lie_alike_from_either_end(buckets):
     assert width / buckets <= max(1 / buckets, 2 / 16)
 
 
-def test_known_values_are_judged_by_the_same_limit():
+def test_heavy_ends_of_known_values_have_the_same_limit():
     assert find_heavy_ends_of_values(np.random.default_rng(1).random(1000)) == (None, None)
     assert find_heavy_ends_of_values(np.zeros(10)) == (1.0, None)
     assert find_heavy_ends_of_values(np.array([0.5, 0.5, 1.0, 1.0, 1.0])) == (None, 0.6)

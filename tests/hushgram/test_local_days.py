@@ -26,21 +26,21 @@ zones = st.sampled_from(sorted(zoneinfo.available_timezones()))
 days = st.integers(-80_000, LAST_DAY) | st.integers(FIRST_DAY, LAST_DAY)
 
 
-def clock(zone, time):
-    """What a clock shows, by the standard library."""
+def read_clock(zone, time):
+    """The local time of a clock, by the standard library."""
     return (EPOCH + timedelta(milliseconds=time)).astimezone(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None, fold=0)
 
 
-def milliseconds(zone, *when):
-    return int(datetime(*when, tzinfo=zoneinfo.ZoneInfo(zone)).timestamp() * 1000)
+def to_milliseconds(zone, *moment):
+    return int(datetime(*moment, tzinfo=zoneinfo.ZoneInfo(zone)).timestamp() * 1000)
 
 
-def begins(zone, *day):
+def find_start(zone, *day):
     number = (date(*day) - EPOCH.date()).days
     return int(local_days(zone).begins(np.array([number]))[0])
 
 
-def lengths(zone, first, count):
+def measure_days(zone, first, count):
     """Hours of some days one after another."""
     number = (first - EPOCH.date()).days
     return (np.diff(local_days(zone).begins(np.arange(number, number + count + 1))) / HOUR).tolist()
@@ -51,18 +51,18 @@ def lengths(zone, first, count):
 @example("America/St_Johns", (date(1988, 10, 30) - EPOCH.date()).days)  # clocks go back one minute past midnight
 @example("America/Juneau", (date(1867, 10, 18) - EPOCH.date()).days)  # a day is lived twice
 def test_days_divide_time_and_agree_with_the_standard_library(zone, day):
-    found = local_days(zone)
-    edges = found.begins(np.arange(day - 2, day + 4))
+    calendar = local_days(zone)
+    edges = calendar.begins(np.arange(day - 2, day + 4))
     assert (np.diff(edges) >= 0).all()
     for number, start, end in zip(range(day - 2, day + 3), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         today = EPOCH.date() + timedelta(days=number)
         # Whatever the clock shows earlier is an earlier date, and at the edge it is this one, or a later one if the
         # zone skipped this one.
-        assert clock(zone, start - 1).date() < today
-        assert clock(zone, start).date() >= today
+        assert read_clock(zone, start - 1).date() < today
+        assert read_clock(zone, start).date() >= today
         if start < end:
             inside = np.array([start, (start + end) // 2, end - 1])
-            assert found.numbers(inside).tolist() == [number] * 3
+            assert calendar.numbers(inside).tolist() == [number] * 3
 
 
 @settings(deadline=None)  # a zone is read when it is first asked for
@@ -71,12 +71,12 @@ def test_a_day_begins_at_midnight_wherever_there_is_one(zone, year, day):
     """By another way than ours: the standard library's from local time to UTC."""
     midnight = datetime(year, 1, 1) + timedelta(days=day)
     start = int(local_days(zone).begins(np.array([(midnight.date() - EPOCH.date()).days]))[0])
-    there = midnight.replace(tzinfo=zoneinfo.ZoneInfo(zone))
-    if there.astimezone(UTC).astimezone(there.tzinfo).replace(tzinfo=None) == midnight:
-        assert start == int(there.timestamp()) * 1000
+    local_midnight = midnight.replace(tzinfo=zoneinfo.ZoneInfo(zone))
+    if local_midnight.astimezone(UTC).astimezone(local_midnight.tzinfo).replace(tzinfo=None) == midnight:
+        assert start == int(local_midnight.timestamp()) * 1000
     else:  # the clock skips it
-        assert clock(zone, start) > midnight
-        assert clock(zone, start - 1) < midnight
+        assert read_clock(zone, start) > midnight
+        assert read_clock(zone, start - 1) < midnight
 
 
 @pytest.mark.parametrize(
@@ -96,17 +96,17 @@ def test_a_day_begins_at_midnight_wherever_there_is_one(zone, year, day):
     ],
 )
 def test_local_days_with_known_lengths(zone, first, expected):
-    assert lengths(zone, first, 3) == expected
+    assert measure_days(zone, first, 3) == expected
 
 
 def test_times_beyond_the_table_keep_an_offset():
     """From the first millisecond of the year 1 to long after the last year that is looked up."""
-    found = local_days("Europe/Berlin")
+    calendar = local_days("Europe/Berlin")
     times = np.array([-62_135_596_800_000, 2**53])
-    numbers = found.numbers(times)
-    assert (found.begins(numbers) <= times).all()
-    assert (times < found.begins(numbers + 1)).all()
-    assert (found.begins(numbers + 1) - found.begins(numbers)).tolist() == [DAY_MS, DAY_MS]
+    numbers = calendar.numbers(times)
+    assert (calendar.begins(numbers) <= times).all()
+    assert (times < calendar.begins(numbers + 1)).all()
+    assert (calendar.begins(numbers + 1) - calendar.begins(numbers)).tolist() == [DAY_MS, DAY_MS]
 
 
 @settings(deadline=None)  # a zone is read when it is first asked for
@@ -115,19 +115,19 @@ def test_times_beyond_the_table_keep_an_offset():
 def test_windows_of_days_hold_every_time_as_often_as_they_overlap(zone, time, size, every, week_start):
     every = max(1, size - every)
     setting = Windows(size=size * DAY_MS, every=every * DAY_MS, time_zone=zone, week_start=week_start)
-    held_by = setting.holding(time)
-    assert len(held_by) in (size // every, -(-size // every))
-    assert len(set(held_by)) == len(held_by)
-    assert all(start <= time < end for start, end in held_by)
-    edges = np.array(held_by).ravel()
+    windows = setting.holding(time)
+    assert len(windows) in (size // every, -(-size // every))
+    assert len(set(windows)) == len(windows)
+    assert all(start <= time < end for start, end in windows)
+    edges = np.array(windows).ravel()
     assert (setting.days.begins(setting.days.numbers(edges)) == edges).all()
     # One that begins on a date that the zone skipped begins with the next.
-    assert all(setting.size - setting.between(*window) in (0, DAY_MS, -DAY_MS) for window in held_by)
+    assert all(setting.size - setting.between(*window) in (0, DAY_MS, -DAY_MS) for window in windows)
     # Slices lie in windows as a whole, and one begins where the other ends.
     [number] = setting.slice_numbers(np.array([time])).tolist()
     start, end = setting.slice_start(number), setting.slice_start(number + 1)
     assert start <= time < end
-    assert setting.holding(start) == held_by == setting.holding(end - 1)
+    assert setting.holding(start) == windows == setting.holding(end - 1)
     assert not ((start < edges) & (edges < end)).any()
 
 
@@ -138,17 +138,17 @@ def test_weeks_begin_on_their_day_and_follow_one_another(zone, time, weeks, week
     setting = Windows(size=length, every=length, time_zone=zone, week_start=week_start)
     [(start, end)] = setting.holding(time)
     assert start <= time < end
-    [(before, same)] = setting.holding(start - 1)
-    assert (same, setting.holding(end)[0][0]) == (start, end)
-    shown = clock(zone or "UTC", start)
+    [(before, end_before)] = setting.holding(start - 1)
+    assert (end_before, setting.holding(end)[0][0]) == (start, end)
+    clock_time = read_clock(zone or "UTC", start)
     # A week whose first day the zone skipped begins a day late.
-    skipped = clock(zone or "UTC", start - 1).date() + timedelta(days=1) < shown.date()
-    assert skipped or shown.weekday() == WEEKDAYS.index(week_start)
+    skipped = read_clock(zone or "UTC", start - 1).date() + timedelta(days=1) < clock_time.date()
+    assert skipped or clock_time.weekday() == WEEKDAYS.index(week_start)
     assert before < start
 
 
-def test_without_a_zone_weeks_begin_on_monday_and_all_else_is_as_ever():
-    monday = milliseconds("UTC", 2026, 3, 23)
+def test_without_a_zone_weeks_begin_on_monday_and_other_windows_at_multiples_of_their_size():
+    monday = to_milliseconds("UTC", 2026, 3, 23)
     week = Windows.parse({"size": "7d"})
     assert week.holding(monday) == [(monday, monday + 7 * DAY_MS)]
     assert week.holding(monday - 1) == [(monday - 7 * DAY_MS, monday)]
@@ -162,13 +162,13 @@ def test_without_a_zone_weeks_begin_on_monday_and_all_else_is_as_ever():
 
 def test_a_sliding_week_of_local_days():
     setting = Windows.parse({"size": "7d", "every": "1d", "time_zone": "Europe/Berlin"})
-    noon = milliseconds("Europe/Berlin", 2026, 3, 29, 12)
+    noon = to_milliseconds("Europe/Berlin", 2026, 3, 29, 12)
     expected = [
         (
-            milliseconds("Europe/Berlin", 2026, 3, 29 - back),
-            milliseconds("Europe/Berlin", 2026, 3, 29 - back) + 7 * DAY_MS,
+            to_milliseconds("Europe/Berlin", 2026, 3, 29 - offset),
+            to_milliseconds("Europe/Berlin", 2026, 3, 29 - offset) + 7 * DAY_MS,
         )
-        for back in range(7)
+        for offset in range(7)
     ]
     # Six of the seven have lost an hour to summer time, and so has the seventh: it is the hour of the day in question.
     assert setting.holding(noon) == [(start, end - HOUR) for start, end in expected]
@@ -178,7 +178,7 @@ BERLIN = {"time_zone": "Europe/Berlin"}
 
 
 @pytest.mark.parametrize(
-    ("given_windows", "message"),
+    ("parameters", "message"),
     [
         (
             {"time_zone": "Europe/Berlim"},
@@ -205,9 +205,9 @@ BERLIN = {"time_zone": "Europe/Berlin"}
         ),
     ],
 )
-def test_impossible_windows_are_refused_in_one_line(given_windows, message):
+def test_impossible_windows_are_refused_in_one_line(parameters, message):
     with pytest.raises(CollectionError) as error:
-        Windows.parse(given_windows)
+        Windows.parse(parameters)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -218,33 +218,33 @@ def test_impossible_windows_are_refused_in_one_line(given_windows, message):
 def test_windows_shorter_than_a_day_are_of_equal_length_and_divide_local_days(zone, every):
     setting = Windows.parse({"size": every, "time_zone": zone})
     assert setting == Windows.parse({"size": every, "every": every, "time_zone": zone})
-    midnight = begins(zone, 2026, 3, 29)
+    midnight = find_start(zone, 2026, 3, 29)
     assert setting.holding(midnight) == [(midnight, midnight + setting.size)]
     assert setting.days is None
 
 
 def test_different_windows_have_different_texts():
     """A branch of the pipeline, and its state, is found by such a name."""
-    given_windows = [
+    parameters = [
         {}, {"week_start": "sunday"}, {"time_zone": "UTC"}, {"time_zone": "Europe/Berlin"},
         {"time_zone": "Europe/Berlin", "week_start": "sunday"},
     ]  # fmt: skip
-    named = [Windows.parse({"size": "1w", **one}) for one in given_windows]
-    assert len({str(setting) for setting in named}) == len(set(named)) == len(named)
-    assert str(named[0]) == "windows of 1w every 1w, delay 2m, age 1d, early 1m"
-    assert str(named[-1]) == f"{named[0]}, days of Europe/Berlin, weeks from sunday"
+    settings_list = [Windows.parse({"size": "1w", **options}) for options in parameters]
+    assert len({str(setting) for setting in settings_list}) == len(set(settings_list)) == len(settings_list)
+    assert str(settings_list[0]) == "windows of 1w every 1w, delay 2m, age 1d, early 1m"
+    assert str(settings_list[-1]) == f"{settings_list[0]}, days of Europe/Berlin, weeks from sunday"
     # And so only where windows differ: a zone by which hours are shown leaves them, and their state, where they are.
     hours = Windows.parse({"size": "1h", "time_zone": "Europe/Berlin", "week_start": "sunday"})
     assert str(hours) == str(Windows())
 
 
-def test_transitions_travel_with_the_windows():
+def test_time_zone_transitions_are_pickled_with_the_windows():
     """A worker of another version of the database, or of a zone it has never heard of, finds the windows of the job."""
     setting = Windows(size=DAY_MS, every=DAY_MS, time_zone="Europe/Berlin")
     object.__setattr__(setting, "days", LocalDays(np.array([-(2**62), 10 * DAY_MS]), np.array([0, 5 * HOUR])))
     object.__setattr__(setting, "time_zone", "Moon/Tranquility")
-    moved = pickle.loads(pickle.dumps(setting))
-    assert moved.holding(20 * DAY_MS) == [(20 * DAY_MS - 5 * HOUR, 21 * DAY_MS - 5 * HOUR)]
+    unpickled = pickle.loads(pickle.dumps(setting))
+    assert unpickled.holding(20 * DAY_MS) == [(20 * DAY_MS - 5 * HOUR, 21 * DAY_MS - 5 * HOUR)]
 
 
 def test_a_machine_without_a_time_zone_database_uses_the_package():

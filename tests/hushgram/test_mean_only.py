@@ -1,4 +1,4 @@
-"""Mechanisms that tell a mean, and the variance by two phases."""
+"""Mechanisms that estimate a mean, and the variance by two phases."""
 
 import numpy as np
 import pytest
@@ -61,10 +61,10 @@ def test_mean_only_mechanisms_refuse_a_distribution():
     e = c.estimate(c.tally(c.simulate([4.0] * 2000, seed=1)))
     assert e.probabilities is None
     assert "mean=" in repr(e)
-    asks = [lambda: e.quantile(0.5), lambda: e.cdf(3), lambda: e.variance, lambda: e.interval("cdf", 3), e.band]
-    for ask in (*asks, lambda: e.interval("variance"), lambda: e.interval("quantile", 0.5)):
+    questions = [lambda: e.quantile(0.5), lambda: e.cdf(3), lambda: e.variance, lambda: e.interval("cdf", 3), e.band]
+    for question in (*questions, lambda: e.interval("variance"), lambda: e.interval("quantile", 0.5)):
         with pytest.raises(NotEstimableError, match="mean only"):
-            ask()
+            question()
     assert e.fit_pvalue is None
 
 

@@ -45,7 +45,7 @@ SMALL = {
 
 
 @pytest.fixture(scope="module", params=[(name, e) for name in SMALL for e in EPSILONS], ids=str)
-def enumerated(request):
+def mechanism_and_laws(request):
     """A mechanism with a small word, and the exact law of each of its positions."""
     name, epsilon = request.param
     mechanism = SMALL[name](epsilon)
@@ -53,29 +53,29 @@ def enumerated(request):
     return mechanism, laws
 
 
-def test_no_cell_tells_two_inputs_apart_by_more_than_epsilon(enumerated):
-    mechanism, laws = enumerated
+def test_no_cell_distinguishes_two_inputs_by_more_than_epsilon(mechanism_and_laws):
+    mechanism, laws = mechanism_and_laws
     assert all(sum(law.values()) == 1 for law in laws)
     assert set().union(*laws) == set(range(mechanism.cells))
     assert is_at_most_exp(compute_worst_ratio(laws), mechanism.epsilon)
 
 
-def test_the_stated_law_is_the_law_of_the_device(enumerated):
+def test_the_stated_law_is_the_law_of_the_device(mechanism_and_laws):
     # Over the buckets, positions evenly within each; on a grid, up to the half step by which its ends differ.
-    mechanism, laws = enumerated
+    mechanism, laws = mechanism_and_laws
     exact = np.array([[float(law.get(cell, 0)) for cell in range(mechanism.cells)] for law in laws])
     if mechanism.positions == mechanism.buckets:
         for bucket in range(mechanism.buckets):
             np.testing.assert_allclose(mechanism.forward(np.eye(mechanism.buckets)[bucket]), exact[bucket], rtol=1e-9)
     else:
-        evenly = np.r_[0.5, np.ones(len(exact) - 2), 0.5] @ exact / (len(exact) - 1)
+        average = np.r_[0.5, np.ones(len(exact) - 2), 0.5] @ exact / (len(exact) - 1)
         uniform = np.full(mechanism.buckets, 1 / mechanism.buckets)
-        np.testing.assert_allclose(mechanism.forward(uniform), evenly, atol=2e-3)
+        np.testing.assert_allclose(mechanism.forward(uniform), average, atol=2e-3)
 
 
-def test_the_simulation_has_the_law_of_the_device(enumerated):
+def test_the_simulation_has_the_law_of_the_device(mechanism_and_laws):
     # Chi-square on 20 000 draws at two positions; each fails by chance once in 10 million.
-    mechanism, laws = enumerated
+    mechanism, laws = mechanism_and_laws
     for position in (0, mechanism.positions - 1):
         rng = np.random.default_rng(position + 17)
         cells = mechanism.perturb_many(np.full(20_000, position), rng)
@@ -164,7 +164,7 @@ def test_bandwidth_is_stable_where_the_formula_cancels():
     assert all(a > b > 0 for a, b in itertools.pairwise(values))
 
 
-def _empirical_epsilon(first, second, cells):
+def _measure_epsilon(first, second, cells):
     """The greatest log-ratio of the frequencies of cells, and of all cells from one on, under two inputs."""
     a = np.bincount(first, minlength=cells) / first.size
     b = np.bincount(second, minlength=cells) / second.size
@@ -178,15 +178,15 @@ def test_epsilon_measured_on_samples(epsilon):
     # standard error below 0.019; 59 events, 5.5 standard errors: fails by chance less than once in 400 000.
     c = Collection(name="c", low=0, high=1, buckets=16, epsilon=epsilon)
     first, second = (c.simulate(np.full(1_000_000, value), seed) for value, seed in ((0.0, 1), (1.0, 2)))
-    measured = _empirical_epsilon(first, second, c.mechanism.cells)
+    measured = _measure_epsilon(first, second, c.mechanism.cells)
     assert abs(measured - epsilon) < 0.105
 
 
 def test_the_device_has_the_law_of_its_mechanism():
     # The device's own code path, with a seeded stand-in for the system's generator; chi-square, 1 in 10 million.
     wave = SquareWave(8, 1.0)
-    source = random.Random(5)
-    counts = np.bincount([wave.perturb(3, source.randrange) for _ in range(50_000)], minlength=wave.cells)
+    generator = random.Random(5)
+    counts = np.bincount([wave.perturb(3, generator.randrange) for _ in range(50_000)], minlength=wave.cells)
     assert stats.chisquare(counts, 50_000 * wave.matrix()[:, 3]).pvalue > 1e-7
 
 
@@ -216,7 +216,7 @@ def test_any_split_any_order_any_grouping_gives_one_tally(collection, data):
     whole = collection.tally(cells)
     shuffled = cells[np.array(data.draw(st.permutations(range(len(values)))), dtype=int)]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
-    parts = [collection.tally(part) for part in np.split(shuffled, cuts)]
+    parts = [collection.tally(chunk) for chunk in np.split(shuffled, cuts)]
     order = data.draw(st.permutations(range(len(parts))))
     merged = sum((parts[index] for index in order), np.zeros_like(whole))
     assert merged.tolist() == whole.tolist()

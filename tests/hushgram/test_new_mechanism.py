@@ -88,14 +88,14 @@ def test_a_new_mechanism_collects_and_estimates():
     assert estimate.interval("mean").low < values.mean() < estimate.interval("mean").high
 
 
-def test_its_options_are_known_everywhere():
+def test_options_of_a_new_mechanism_are_known_everywhere():
     [commute] = parse_collections(YAML).values()
     parameters = {"name": "commute", "low": 0, "high": 180, "unit": "minutes", "buckets": 32, "epsilon": 2}
     current, *earlier = commute.revisions.values()
     assert [c.mechanism.strips for c in (current, *earlier)] == [8, 8, 4, 4]
-    valued = Collection(**parameters, mechanism=CoarseResponse(strips=8), previous=commute.previous)
-    assert valued == commute
-    assert list(valued.revisions) == list(commute.revisions)
+    from_value = Collection(**parameters, mechanism=CoarseResponse(strips=8), previous=commute.previous)
+    assert from_value == commute
+    assert list(from_value.revisions) == list(commute.revisions)
     assert eval(repr(commute), {"Collection": Collection}) == commute
     assert "strips" in collection_keys()
     assert "strips" in previous_keys()
@@ -122,13 +122,17 @@ CHOICES = [(kind, {}) for kind in MECHANISMS] + [
 
 @pytest.mark.parametrize(("name", "options"), CHOICES, ids=str)
 def test_a_mechanism_by_name_and_as_a_value_are_the_same(name, options):
-    named = Collection(**BASE, mechanism=name, **options)
-    valued = Collection(**BASE, mechanism=MECHANISMS[name](**options))
-    assert valued == named
-    assert (valued.revision, hash(valued), repr(valued)) == (named.revision, hash(named), repr(named))
-    assert replace(named, mechanism=valued.mechanism) == named
-    assert replace(valued, epsilon=2.0) == Collection(**{**BASE, "epsilon": 2.0}, mechanism=name, **options)
-    assert replace(valued, buckets=64) == Collection(**{**BASE, "buckets": 64}, mechanism=name, **options)
+    from_name = Collection(**BASE, mechanism=name, **options)
+    from_value = Collection(**BASE, mechanism=MECHANISMS[name](**options))
+    assert from_value == from_name
+    assert (from_value.revision, hash(from_value), repr(from_value)) == (
+        from_name.revision,
+        hash(from_name),
+        repr(from_name),
+    )
+    assert replace(from_name, mechanism=from_value.mechanism) == from_name
+    assert replace(from_value, epsilon=2.0) == Collection(**{**BASE, "epsilon": 2.0}, mechanism=name, **options)
+    assert replace(from_value, buckets=64) == Collection(**{**BASE, "buckets": 64}, mechanism=name, **options)
 
 
 def test_the_mechanism_takes_buckets_and_epsilon_from_the_collection():
@@ -137,7 +141,7 @@ def test_the_mechanism_takes_buckets_and_epsilon_from_the_collection():
     assert Collection(**BASE, mechanism=SquareWave(bits=2)) == Collection(**BASE)
 
 
-def test_options_may_stand_beside_a_mechanism_that_is_given():
+def test_options_may_accompany_a_mechanism_passed_as_a_value():
     c = Collection(**BASE, mechanism=SquareWave(bandwidth=0.2))
     assert replace(c, bandwidth=0.3).mechanism.bandwidth == 0.3
     assert replace(c, bandwidth=None) == Collection(**BASE)

@@ -63,8 +63,8 @@ def test_the_law_of_hashing_by_value_is_the_law_of_its_cells():
     for value in range(7):
         law = oracle.forward(np.eye(7)[value]).reshape(-1, 3)
         for function in range(oracle.functions):
-            hashed = int(oracle.symbol(np.array([function]), np.array([value]))[0])
-            expected = np.where(np.arange(3) == hashed, oracle.law.p, oracle.law.q) / oracle.functions
+            hash_symbol = int(oracle.symbol(np.array([function]), np.array([value]))[0])
+            expected = np.where(np.arange(3) == hash_symbol, oracle.law.p, oracle.law.q) / oracle.functions
             np.testing.assert_allclose(law[function], expected, rtol=1e-12)
 
 
@@ -92,7 +92,7 @@ def test_the_covariance_of_frequencies_is_the_stated_one(mechanism):
     rng = np.random.default_rng(1)
     truth = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0])
     values = rng.choice(np.arange(8) + 0.5, (4000, 500), p=truth)
-    runs = np.stack([c.mechanism.frequencies(c.tally(c.simulate(part, rng))) for part in values])
+    runs = np.stack([c.mechanism.frequencies(c.tally(c.simulate(sample, rng))) for sample in values])
     diagonal, direction = c.mechanism.covariance(truth)
     stated, observed = (np.diag(diagonal) - np.outer(direction, direction)) / 500, np.cov(runs, rowvar=False)
     np.testing.assert_allclose(np.diag(stated), np.diag(observed), rtol=0.11)

@@ -1,4 +1,4 @@
-"""The planner: what it promises is what devices, simulated one by one, come to; searches and advice on known laws."""
+"""The planner: its errors are those of devices simulated one by one; searches and advice on known laws."""
 
 import math
 from itertools import pairwise
@@ -35,101 +35,106 @@ from hushgram.windows import Windows
 BETA = stats.beta(5, 2)
 
 
-def collection(**options):
+def make_collection(**options):
     return Collection(name="c", **{"low": 0, "high": 180, "buckets": 64, "epsilon": 2.0, "unit": "minutes", **options})
 
 
-def beta(of):
-    return Shape("beta", np.diff(BETA.cdf(np.linspace(0, 1, grid(of) + 1))))
+def make_beta_shape(planned):
+    return Shape("beta", np.diff(BETA.cdf(np.linspace(0, 1, grid(planned) + 1))))
 
 
 KINDS = [
-    collection(),
-    collection(mechanism="hierarchy"),
-    collection(mechanism="local_hashing", bins=16),
-    collection(low=0, high=127, integer=True, buckets=32),
-    collection(low=1, high=1e6, scale="log"),
-    collection(mechanism="piecewise"),
+    make_collection(),
+    make_collection(mechanism="hierarchy"),
+    make_collection(mechanism="local_hashing", bins=16),
+    make_collection(low=0, high=127, integer=True, buckets=32),
+    make_collection(low=1, high=1e6, scale="log"),
+    make_collection(mechanism="piecewise"),
 ]
 IDS = ["wave", "tree", "bins", "integers", "log", "mean"]
 
 
-def device_by_device(of, reports, runs, seed):
+def simulate_devices(planned, reports, runs, seed):
     """Every value drawn and perturbed by itself: nothing here goes through the planner's way of drawing."""
     rng = np.random.default_rng(seed)
-    truth = beta(of).distribution
+    truth = make_beta_shape(planned).distribution
     for _ in range(runs):
-        values = of.domain.from_unit(BETA.rvs(reports, random_state=rng))
-        estimate = of.estimate(of.tally(of.simulate(values, rng)))
-        taken = {"mean": np.ptp(estimate.interval("mean")) / 2}
+        values = planned.domain.from_unit(BETA.rvs(reports, random_state=rng))
+        estimate = planned.estimate(planned.tally(planned.simulate(values, rng)))
+        figures = {"mean": np.ptp(estimate.interval("mean")) / 2}
         if estimate.probabilities is not None:
-            known = regroup(estimate.probabilities, truth.size)
-            taken |= {name: METRICS[name](truth, known) for name in ("w1", "ks")}
-            taken["p50"] = np.ptp(estimate.interval("quantile", 0.5)) / 2
-        yield taken
+            histogram = regroup(estimate.probabilities, truth.size)
+            figures |= {name: METRICS[name](truth, histogram) for name in ("w1", "ks")}
+            figures["p50"] = np.ptp(estimate.interval("quantile", 0.5)) / 2
+        yield figures
 
 
-@pytest.mark.parametrize("of", KINDS, ids=IDS)
-def test_planned_errors_are_those_of_simulated_devices(of):
+@pytest.mark.parametrize("planned", KINDS, ids=IDS)
+def test_planned_errors_are_those_of_simulated_devices(planned):
     """21 figures at four standard errors: once in 700 choices of the seed one is off by chance."""
-    promised = outlook(of, [beta(of)], 3000, figures_of(of), Runs(60, 60), seed=1)
-    seen = list(device_by_device(of, 3000, 60, seed=2))
-    for name in figures_of(of):
-        expected, found = promised.mean(name), Summary.of([one[name] for one in seen])
-        assert found.mean == pytest.approx(expected.mean, abs=4 * math.hypot(found.error, expected.error)), name
+    planned_outlook = outlook(planned, [make_beta_shape(planned)], 3000, figures_of(planned), Runs(60, 60), seed=1)
+    simulated = list(simulate_devices(planned, 3000, 60, seed=2))
+    for name in figures_of(planned):
+        expected, summary = planned_outlook.mean(name), Summary.of([figures[name] for figures in simulated])
+        assert summary.mean == pytest.approx(expected.mean, abs=4 * math.hypot(summary.error, expected.error)), name
 
 
 @pytest.mark.parametrize(
-    ("of", "target"),
+    ("planned", "target"),
     [
-        (collection(), Target("w1", 0.01)),
-        (collection(), Target("p50", 4.0)),
-        (collection(mechanism="hierarchy"), Target("ks", 0.05)),
-        (collection(mechanism="piecewise"), Target("mean", 1.0)),
+        (make_collection(), Target("w1", 0.01)),
+        (make_collection(), Target("p50", 4.0)),
+        (make_collection(mechanism="hierarchy"), Target("ks", 0.05)),
+        (make_collection(mechanism="piecewise"), Target("mean", 1.0)),
     ],
     ids=["w1", "median", "ks", "mean"],
 )
-def test_the_reports_that_a_target_needs_reach_it(of, target):
+def test_the_reports_that_a_target_needs_reach_it(planned, target):
     """The mean of 60 runs, whose errors vary by a third or less, and the search's own 30, are off by 5 % each: beyond
     20 % once in 2,000 choices of the seed. Half the reports would be off by 40 %."""
-    need = reports_needed(of, beta(of), target, 1000, Runs(30, 30), seed=1)
-    found = np.mean([one[target.figure] for one in device_by_device(of, need.reports, 60, seed=3)])
-    assert found == pytest.approx(target.most, rel=0.2)
+    need = reports_needed(planned, make_beta_shape(planned), target, 1000, Runs(30, 30), seed=1)
+    mean = np.mean([figures[target.figure] for figures in simulate_devices(planned, need.reports, 60, seed=3)])
+    assert mean == pytest.approx(target.most, rel=0.2)
 
 
 @pytest.mark.parametrize("kind", [{}, {"mechanism": "hierarchy"}, {"mechanism": "local_hashing", "bins": 16}])
-def test_neither_more_epsilon_nor_more_reports_are_promised_to_be_worse(kind):
+def test_planned_errors_do_not_rise_with_epsilon_or_reports(kind):
     """Each step must not rise by more than four standard errors: once in 1,000 choices of the seed one of 33 does."""
-    by_epsilon = [(collection(epsilon=epsilon, **kind), 5000) for epsilon in (0.25, 0.5, 1.0, 2.0, 4.0)]
-    by_reports = [(collection(**kind), reports) for reports in (100, 1000, 10_000, 100_000)]
+    by_epsilon = [(make_collection(epsilon=epsilon, **kind), 5000) for epsilon in (0.25, 0.5, 1.0, 2.0, 4.0)]
+    by_reports = [(make_collection(**kind), reports) for reports in (100, 1000, 10_000, 100_000)]
     for ladder in (by_epsilon, by_reports):
-        seen = [outlook(of, [beta(of)], reports, figures_of(of), Runs(16, 4), seed=1) for of, reports in ladder]
-        for before, after in pairwise(seen):
+        outlooks = [
+            outlook(planned, [make_beta_shape(planned)], reports, figures_of(planned), Runs(16, 4), seed=1)
+            for planned, reports in ladder
+        ]
+        for before, after in pairwise(outlooks):
             for name in ("w1", "ks", "mean"):
-                then, now = after.mean(name), before.mean(name)
-                assert then.mean <= now.mean + 4 * math.hypot(then.error, now.error), name
+                next_figure, previous_figure = after.mean(name), before.mean(name)
+                assert next_figure.mean <= previous_figure.mean + 4 * math.hypot(
+                    next_figure.error, previous_figure.error
+                ), name
 
 
-def test_a_shape_is_the_same_alone_and_among_others():
-    of = KINDS[0]
-    flat = Shape("flat", np.full(grid(of), 1 / grid(of)))
-    both = outlook(of, [flat, beta(of)], 500, ["w1", "mean"], Runs(4, 2), seed=5)
-    alone = outlook(of, [beta(of)], 500, ["w1", "mean"], Runs(4, 2), seed=5)
+def test_the_outlook_of_a_shape_does_not_depend_on_other_shapes():
+    planned = KINDS[0]
+    flat = Shape("flat", np.full(grid(planned), 1 / grid(planned)))
+    both = outlook(planned, [flat, make_beta_shape(planned)], 500, ["w1", "mean"], Runs(4, 2), seed=5)
+    alone = outlook(planned, [make_beta_shape(planned)], 500, ["w1", "mean"], Runs(4, 2), seed=5)
     assert both.figures["w1"]["beta"] == alone.figures["w1"]["beta"]
     assert both.figures["w1"]["beta"].runs == 4
     assert both.figures["mean"]["beta"].runs == 2
-    assert both.worst("w1")[1].mean == max(one.mean for one in both.figures["w1"].values())
-    # Intervals asked for alone take a shorter way to the same.
-    widths = outlook(of, [beta(of)], 500, ["mean"], Runs(4, 2), seed=5)
+    assert both.worst("w1")[1].mean == max(summary.mean for summary in both.figures["w1"].values())
+    # Intervals alone take a shorter way to the same result.
+    widths = outlook(planned, [make_beta_shape(planned)], 500, ["mean"], Runs(4, 2), seed=5)
     assert widths.figures["mean"] == alone.figures["mean"]
 
 
-def test_few_buckets_do_not_hide_what_they_blur():
+def test_planned_errors_include_the_bias_of_few_buckets():
     """Two buckets cannot tell a narrow hill from half the domain, however many reports there are."""
-    of = collection(buckets=2, mechanism="randomized_response", epsilon=10.0)
-    hill = np.zeros(grid(of))
+    planned = make_collection(buckets=2, mechanism="randomized_response", epsilon=10.0)
+    hill = np.zeros(grid(planned))
     hill[100] = 1.0
-    assert outlook(of, [Shape("hill", hill)], 10**6, ["w1"], Runs(2, 2), seed=1).mean("w1").mean > 0.1
+    assert outlook(planned, [Shape("hill", hill)], 10**6, ["w1"], Runs(2, 2), seed=1).mean("w1").mean > 0.1
 
 
 # Levels ---------------------------------------------------------------------------------------------------------------
@@ -138,44 +143,49 @@ def test_few_buckets_do_not_hide_what_they_blur():
 @given(st.integers(1, 10**9), st.integers(1, 50), st.integers(1, 100), st.sampled_from([1, 2, 6]))
 def test_levels_share_the_reports(reports, groups, windows, overlap):
     kind = Windows.parse({"size": f"{overlap}h", "every": "1h"})
-    found = levels(reports, groups, windows, kind)
-    assert len(found) == (1 + (groups > 1)) * (1 + (windows > 1))
-    assert found[-1].reports == reports
-    assert found[-1].share == 1
-    assert [level.reports for level in found[::2]] == sorted(level.reports for level in found[::2])
-    for level in found:
+    shared_levels = levels(reports, groups, windows, kind)
+    assert len(shared_levels) == (1 + (groups > 1)) * (1 + (windows > 1))
+    assert shared_levels[-1].reports == reports
+    assert shared_levels[-1].share == 1
+    assert [level.reports for level in shared_levels[::2]] == sorted(level.reports for level in shared_levels[::2])
+    for level in shared_levels:
         assert level.reports <= level.share * reports < level.reports + 1
-    assert found[0].share == pytest.approx(min(1, overlap / windows) / groups)
+    assert shared_levels[0].share == pytest.approx(min(1, overlap / windows) / groups)
 
 
 # Alternatives ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("of", [*KINDS, collection(low=0, high=89, integer=True, buckets=90), collection(epsilon=20.0)])
-def test_alternatives_are_possible_and_differ(of):
-    found = alternatives(of)
-    assert found[0].collection is of
-    assert len({repr(other.collection) for other in found}) == len(found)
-    for other in found[1:]:
-        assert other.collection.domain == of.domain
-        assert (other.collection.epsilon != of.epsilon) == (other.kind == "epsilon")
-        assert outlook(other.collection, [beta(of)], 50, ["mean"], Runs(2, 2), seed=1).mean("mean").mean > 0
-    kinds = {other.kind for other in found}
+@pytest.mark.parametrize(
+    "planned", [*KINDS, make_collection(low=0, high=89, integer=True, buckets=90), make_collection(epsilon=20.0)]
+)
+def test_alternatives_are_valid_and_differ(planned):
+    candidates = alternatives(planned)
+    assert candidates[0].collection is planned
+    assert len({repr(other.collection) for other in candidates}) == len(candidates)
+    for other in candidates[1:]:
+        assert other.collection.domain == planned.domain
+        assert (other.collection.epsilon != planned.epsilon) == (other.kind == "epsilon")
+        assert (
+            outlook(other.collection, [make_beta_shape(planned)], 50, ["mean"], Runs(2, 2), seed=1).mean("mean").mean
+            > 0
+        )
+    kinds = {other.kind for other in candidates}
     assert {"epsilon", "mechanism"} < kinds
 
 
 def test_alternatives_of_the_usual_collection():
-    usual = collection(buckets=1024, epsilon=1.0)
-    found = [
+    default = make_collection(buckets=1024, epsilon=1.0)
+    parameters = [
         (
-            a.collection.epsilon,
-            a.collection.mechanism.name,
-            a.collection.buckets,
-            getattr(a.collection.mechanism, "bins", None),
+            candidate.collection.epsilon,
+            candidate.collection.mechanism.name,
+            candidate.collection.buckets,
+            getattr(candidate.collection.mechanism, "bins", None),
         )
-        for a in alternatives(usual)
+        for candidate in alternatives(default)
     ]
-    assert found == [
+    assert parameters == [
         (1.0, "square_wave", 1024, None),
         (0.5, "square_wave", 1024, None),
         (2.0, "square_wave", 1024, None),
@@ -188,18 +198,18 @@ def test_alternatives_of_the_usual_collection():
 
 
 def test_seeded_hashing_is_planned_as_local_hashing():
-    seeded = collection(mechanism="seeded_hashing", bins=32, groups=("a",), previous=({"epsilon": 1.0},))
-    assert make_plannable(seeded) == collection(mechanism="local_hashing", bins=32)
-    assert make_plannable(collection(groups=("a",))) == collection()
+    seeded = make_collection(mechanism="seeded_hashing", bins=32, groups=("a",), previous=({"epsilon": 1.0},))
+    assert make_plannable(seeded) == make_collection(mechanism="local_hashing", bins=32)
+    assert make_plannable(make_collection(groups=("a",))) == make_collection()
 
 
-def tried(*figures):
+def make_trials(*figures):
     """The present collection and rivals, each with its W1 and that figure's standard error."""
     others = [
-        Alternative("now", collection()),
-        Alternative("epsilon", collection(epsilon=4.0)),
-        Alternative("buckets", collection(buckets=16)),
-        Alternative("mechanism", collection(mechanism="hierarchy")),
+        Alternative("now", make_collection()),
+        Alternative("epsilon", make_collection(epsilon=4.0)),
+        Alternative("buckets", make_collection(buckets=16)),
+        Alternative("mechanism", make_collection(mechanism="hierarchy")),
     ]
     return [
         (other, Outlook(other.collection, 1, {"w1": {"s": Summary(mean, error, 8)}}))
@@ -208,16 +218,16 @@ def tried(*figures):
 
 
 def test_advice_is_given_beyond_noise_only_and_never_another_epsilon():
-    advice = advise(tried((0.10, 0.002), (0.02, 0.001), (0.09, 0.002), (0.07, 0.002)))
+    advice = advise(make_trials((0.10, 0.002), (0.02, 0.001), (0.09, 0.002), (0.07, 0.002)))
     assert advice.choice.collection.mechanism.name == "hierarchy"
     assert advice.gain == pytest.approx(0.3)
-    assert advise(tried((0.10, 0.02), (0.02, 0.001), (0.09, 0.02), (0.07, 0.02))).choice.kind == "now"
-    assert advise(tried((0.10, 1e-6), (0.02, 1e-6), (0.098, 1e-6), (0.099, 1e-6))).choice.kind == "now"
+    assert advise(make_trials((0.10, 0.02), (0.02, 0.001), (0.09, 0.02), (0.07, 0.02))).choice.kind == "now"
+    assert advise(make_trials((0.10, 1e-6), (0.02, 1e-6), (0.098, 1e-6), (0.099, 1e-6))).choice.kind == "now"
 
 
 def test_fewer_buckets_are_recommended_where_they_do_no_worse():
-    assert advise(tried((0.10, 0.01), (0.1, 0.01), (0.101, 0.01), (0.2, 0.01))).as_good.collection.buckets == 16
-    assert advise(tried((0.10, 0.01), (0.1, 0.01), (0.12, 0.01), (0.2, 0.01))).as_good is None
+    assert advise(make_trials((0.10, 0.01), (0.1, 0.01), (0.101, 0.01), (0.2, 0.01))).as_good.collection.buckets == 16
+    assert advise(make_trials((0.10, 0.01), (0.1, 0.01), (0.12, 0.01), (0.2, 0.01))).as_good is None
 
 
 def test_alternatives_differ_for_better_and_for_worse():
@@ -228,7 +238,7 @@ def test_alternatives_differ_for_better_and_for_worse():
 
 # Targets --------------------------------------------------------------------------------------------------------------
 
-COMMUTE = collection()
+COMMUTE = make_collection()
 amounts = st.floats(0.001, 100).map(lambda x: round(x, 4))
 spaces = st.sampled_from(["", " ", "  "])
 
@@ -251,7 +261,7 @@ def test_targets_of_errors_are_read_as_they_are_written(name, sign, amount):
 
 
 @given(st.one_of(st.text(), st.from_regex(r"(mean|median|p[0-9]+|w1|ks) ?(±|\+-)? ?[-0-9.e]+.{0,5}", fullmatch=True)))
-def test_other_texts_than_targets_are_refused_in_one_line(text):
+def test_texts_that_are_not_targets_are_refused_in_one_line(text):
     message = ""
     try:
         assert parse_target(text, COMMUTE).most > 0
@@ -282,7 +292,7 @@ def test_an_impossible_target_is_refused_with_possible_ones(text, message):
 
 
 def test_a_mechanism_of_means_has_targets_of_means():
-    mean = collection(mechanism="piecewise")
+    mean = make_collection(mechanism="piecewise")
     assert parse_target("mean ± 2", mean) == Target("mean", 2.0)
     for text in ("median ± 2", "w1 0.1"):
         with pytest.raises(CollectionError, match="the mean only with piecewise"):
@@ -297,7 +307,7 @@ def test_a_mechanism_of_means_has_targets_of_means():
     st.integers(1, 10**6),
 )
 @example(scale=0.109375, slope=0.5625, floor=0.013671875, most=0.0234375, start=26182)  # the line leads past 85
-def test_the_search_finds_where_an_error_comes_down_to_its_target(scale, slope, floor, most, start):
+def test_the_search_finds_the_reports_at_which_an_error_reaches_its_target(scale, slope, floor, most, start):
     def law(reports):
         return floor + scale * reports**-slope
 

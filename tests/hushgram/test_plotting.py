@@ -56,7 +56,7 @@ def test_variances_are_those_of_repeated_collections():
     spread = np.var([estimate.values() for estimate in estimates], axis=0)
     claimed = np.mean([estimate.variances() for estimate in estimates], axis=0)
     sampling = 5000 * np.histogram(values, 8, (0, 1))[0] / 5000 * (1 - np.histogram(values, 8, (0, 1))[0] / 5000)
-    # Values are the same in all runs: the noise of sampling them is in what is claimed, and not in the spread.
+    # Values are the same in all runs: the noise of sampling them is in the claimed variance, and not in the spread.
     assert (claimed - sampling) == pytest.approx(spread, rel=0.5)
 
 
@@ -67,9 +67,9 @@ def test_variances_of_neighbours_do_not_add_up(mechanism, sign):
     estimate = c.estimate(c.tally(c.simulate(np.random.default_rng(1).beta(2, 2, 20_000), seed=1)))
     pairs = estimate.variances().reshape(32, 2).sum(axis=1)
     low, high = estimate.interval("probability", estimate.edges[:-1:2], estimate.edges[2::2], level=0.01)
-    together = ((high - low) / 2 / 0.012533469508069276 * 20_000) ** 2
+    joint = ((high - low) / 2 / 0.012533469508069276 * 20_000) ** 2
     inside = (low > 0) & (high < 1)
-    assert np.median(sign * (together - pairs)[inside]) > 0
+    assert np.median(sign * (joint - pairs)[inside]) > 0
     assert inside.sum() > 20
 
 

@@ -1,4 +1,4 @@
-"""Unknown revisions are explained: what the devices used, if it can be recognised, and how to accept it."""
+"""Unknown revisions are explained: the parameters of the devices, if recognised, and how to accept them."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ ACCEPTED = f"(accepted now: {COMMUTE.revision})"
 
 
 @pytest.mark.parametrize(
-    ("change", "explained"),
+    ("change", "explanation"),
     [
         ({"epsilon": 2}, "that of epsilon: 2.0; to accept it, list it as previous: [{epsilon: 2.0}]"),
         ({"mechanism": "general_wave"}, "to accept it, list it as previous: [{mechanism: general_wave}]"),
@@ -28,9 +28,9 @@ ACCEPTED = f"(accepted now: {COMMUTE.revision})"
         ({"high": 181}, "list parameters of earlier clients under `previous`, such as previous: [{epsilon: 2.0}]"),
     ],
 )
-def test_a_revision_is_recognised_where_one_parameter_is_different(change, explained):
+def test_a_revision_is_recognised_where_one_parameter_is_different(change, explanation):
     line = explain_unknown(COMMUTE, replace(COMMUTE, **change).revision)
-    assert explained in line
+    assert explanation in line
     assert line.endswith(ACCEPTED)
     assert "\n" not in line
 
@@ -49,14 +49,14 @@ def test_accepted_revisions_are_all_listed():
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_recommended_previous_parameters_are_accepted(mechanism):
-    """What the line says to write under `previous`, written there, makes the revision known."""
+    """The parameters that the line recommends, written under `previous`, make the revision known."""
     options = {"bins": 64} if mechanism in ("local_hashing", "randomized_response") else {}
     c = Collection(name="c", low=1, high=181, buckets=256, epsilon=1.0, mechanism=mechanism, **options)
     recommended = 0
     for revision in list(nearby_revisions(c))[::3]:
         assert revision not in c.revisions
-        _, advised, rest = explain_unknown(c, revision).partition("list it as previous: ")
-        if advised:
+        _, separator, rest = explain_unknown(c, revision).partition("list it as previous: ")
+        if separator:
             recommended += 1
             text = (
                 f"collections: {{c: {{domain: {{low: 1, high: 181}}, buckets: 256, epsilon: 1, mechanism: {mechanism}"
@@ -72,21 +72,21 @@ def test_a_tally_of_an_unknown_revision_is_explained():
         COMMUTE.estimate({replace(COMMUTE, epsilon=2.0).revision: [1]})
 
 
-def test_options_that_were_given_may_have_been_left_out():
+def test_an_option_that_devices_left_out_is_recognised():
     c = replace(COMMUTE, bandwidth=0.1)
     line = explain_unknown(c, COMMUTE.revision)
     assert "that of bandwidth: null; to accept it, list it as previous: [{bandwidth: null}]" in line
     assert COMMUTE.revision in replace(c, previous=[{"bandwidth": None}]).revisions
 
 
-def test_the_guide_says_what_may_change_in_a_running_job():
-    """Whatever it names among what `previous` keeps may stand there, and what it names as refused may not."""
+def test_the_guide_names_the_parameters_that_may_change_in_a_running_job():
+    """The parameters that the guide allows under `previous` are accepted there, and those that it refuses are not."""
     guide = (Path(__file__).parents[2] / "deploy" / "README.md").read_text()
     rows = {row.split("|")[1]: row for row in guide.splitlines() if row.startswith("|") and "`previous`" in row}
     [acceptable] = [change for change, row in rows.items() if "both are counted" in row]
     [refused] = [change for change, row in rows.items() if "`previous` refuses it" in row]
     text = acceptable.replace("ε", "epsilon")
-    named = {name for name in (*collection_keys(), *DOMAIN_KEYS) if re.search(rf"\b{name}\b", text)}
-    assert named <= set(previous_keys())
-    assert named
+    names = {name for name in (*collection_keys(), *DOMAIN_KEYS) if re.search(rf"\b{name}\b", text)}
+    assert names <= set(previous_keys())
+    assert names
     assert not {word.strip() for word in refused.split(",")} & set(previous_keys())

@@ -36,9 +36,9 @@ def test_both_ways_of_drawing_follow_the_mechanisms_law(collection):
         simulate_tally(collection, population, np.random.default_rng(3)),
     ):
         assert tally.sum() == 400_000
-        enough = expected >= 5
-        statistic = ((tally - expected)[enough] ** 2 / expected[enough]).sum()
-        assert stats.chi2.sf(statistic, max(int(enough.sum()) - 1, 1)) > 1e-5
+        frequent = expected >= 5
+        statistic = ((tally - expected)[frequent] ** 2 / expected[frequent]).sum()
+        assert stats.chi2.sf(statistic, max(int(frequent.sum()) - 1, 1)) > 1e-5
 
 
 def test_a_tally_of_support_cannot_be_drawn():

@@ -15,16 +15,16 @@ from hushgram.metrics import wasserstein
 from hushgram.simulation import draw_tally
 
 
-def collection(buckets, epsilon, **options):
+def make_collection(buckets, epsilon, **options):
     return Collection(name="c", low=0, high=1, buckets=buckets, epsilon=epsilon, smoothing="adaptive", **options)
 
 
-def hill(buckets):
+def make_hill(buckets):
     return np.diff(stats.beta(5, 2).cdf(np.linspace(0, 1, buckets + 1)))
 
 
-def draw(c, reports, seed):
-    return draw_tally(c, hill(c.buckets), reports, np.random.default_rng(seed))
+def draw_hill(c, reports, seed):
+    return draw_tally(c, make_hill(c.buckets), reports, np.random.default_rng(seed))
 
 
 def test_folds_sum_to_the_counts_and_follow_from_them_alone():
@@ -35,8 +35,8 @@ def test_folds_sum_to_the_counts_and_follow_from_them_alone():
     for fold, tally in zip(folds, (first, second), strict=True):
         assert fold.min() >= 0
         np.testing.assert_array_equal(fold.sum(axis=0), tally)
-    for fold, again in zip(folds, split_into_folds([first.copy(), second.copy()]), strict=True):
-        np.testing.assert_array_equal(fold, again)
+    for fold, repeated in zip(folds, split_into_folds([first.copy(), second.copy()]), strict=True):
+        np.testing.assert_array_equal(fold, repeated)
     second[0] += 1
     assert not np.array_equal(folds[0], split_into_folds([first, second])[0])
 
@@ -54,7 +54,8 @@ def test_the_held_out_likelihood_is_that_of_fits_to_the_other_folds():
     old, new = SquareWave(32, 2.0), ContinuousSquareWave(32, 1.0)
     rng = np.random.default_rng(3)
     parts = [
-        Part(wave, rng.multinomial(8_000, wave.forward(hill(32)), size=3).astype(np.float64)) for wave in (old, new)
+        Part(wave, rng.multinomial(8_000, wave.forward(make_hill(32)), size=3).astype(np.float64))
+        for wave in (old, new)
     ]
     folds = Folds.of(parts)
     _, start = folds.held_out_likelihood(np.arange(3), 1.0)
@@ -96,8 +97,10 @@ def test_a_window_climbs_while_it_gains_and_stays_where_all_gains_are_small(monk
 @pytest.mark.slow
 def test_a_windows_estimate_does_not_depend_on_the_windows_beside_it():
     # To the bit. The sizes differ widely, so that strengths do; 70 windows make two blocks.
-    c = collection(64, 1.0)
-    tallies = [draw(c, reports, seed) for seed, reports in enumerate([1, 2, 30, 10**5, 10**6, 10**7, *[5_000] * 64])]
+    c = make_collection(64, 1.0)
+    tallies = [
+        draw_hill(c, reports, seed) for seed, reports in enumerate([1, 2, 30, 10**5, 10**6, 10**7, *[5_000] * 64])
+    ]
     batch = c.estimate_many(tallies)
     parts = [Part(c.mechanism, np.stack(tallies).astype(np.float64))]
     assert len(set(choose_strengths(parts).tolist())) > 2
@@ -107,9 +110,9 @@ def test_a_windows_estimate_does_not_depend_on_the_windows_beside_it():
         assert batch[index].iterations == alone.iterations
 
 
-def test_adaptive_smoothing_is_plain_ems_where_reports_do_not_object():
-    c = collection(64, 1.0)
-    tallies = [draw(c, reports, seed) for seed, reports in enumerate([1, 3, 10, 100, 1000, 3000])]
+def test_adaptive_smoothing_is_plain_ems_where_reports_show_no_gain():
+    c = make_collection(64, 1.0)
+    tallies = [draw_hill(c, reports, seed) for seed, reports in enumerate([1, 3, 10, 100, 1000, 3000])]
     parts = [Part(c.mechanism, np.stack(tallies).astype(np.float64))]
     assert choose_strengths(parts).tolist() == [1.0] * len(tallies)
     for adaptive, full in zip(
@@ -119,19 +122,19 @@ def test_adaptive_smoothing_is_plain_ems_where_reports_do_not_object():
 
 
 def test_full_smoothing_is_the_default():
-    tally = draw(collection(64, 1.0), 10**6, 1)
-    unsaid, full, adaptive = (
-        replace(collection(64, 1.0), smoothing=choice).estimate(tally).probabilities
+    tally = draw_hill(make_collection(64, 1.0), 10**6, 1)
+    default, full, adaptive = (
+        replace(make_collection(64, 1.0), smoothing=choice).estimate(tally).probabilities
         for choice in (None, "full", "adaptive")
     )
-    np.testing.assert_array_equal(unsaid, full)
+    np.testing.assert_array_equal(default, full)
     assert np.abs(adaptive - full).max() > 1e-4
 
 
 def test_revisions_in_one_window_are_judged_together():
-    c = collection(64, 1.0, previous=[{"epsilon": 2.0}])
+    c = make_collection(64, 1.0, previous=[{"epsilon": 2.0}])
     old = list(c.revisions)[1]
-    tallies = {c.revision: draw(c, 500_000, 1), old: draw(c.revisions[old], 500_000, 2)}
+    tallies = {c.revision: draw_hill(c, 500_000, 1), old: draw_hill(c.revisions[old], 500_000, 2)}
     estimate = c.estimate(tallies)
     parts = [Part(c.revisions[key].mechanism, tally[None, :].astype(np.float64)) for key, tally in tallies.items()]
     (strength,) = choose_strengths(parts)
@@ -140,10 +143,10 @@ def test_revisions_in_one_window_are_judged_together():
     np.testing.assert_array_equal(estimate.probabilities, c.estimate_many([tallies, tallies])[1].probabilities)
 
 
-def test_intervals_are_those_of_full_smoothing_and_the_fit_still_tells_garbage():
+def test_intervals_are_those_of_full_smoothing_and_the_fit_test_still_detects_garbage():
     # The law of the error has a fit of its own, so its coverage is that of docs/intervals.md.
-    c = collection(64, 1.0)
-    tally = draw(c, 10**6, 1)
+    c = make_collection(64, 1.0)
+    tally = draw_hill(c, 10**6, 1)
     adaptive, full = c.estimate(tally), replace(c, smoothing="full").estimate(tally)
     for question in (("mean",), ("quantile", 0.5), ("cdf", 0.6)):
         assert adaptive.interval(*question) == full.interval(*question)
@@ -153,10 +156,10 @@ def test_intervals_are_those_of_full_smoothing_and_the_fit_still_tells_garbage()
     assert c.estimate(garbage).fit_pvalue < 1e-6
 
 
-def _log_ratios(c, reports, runs):
-    tallies = [draw(c, reports, [99, run]) for run in range(runs)]
+def _compute_log_ratios(c, reports, runs):
+    tallies = [draw_hill(c, reports, [99, run]) for run in range(runs)]
     errors = [
-        [wasserstein(hill(c.buckets), estimate.probabilities) for estimate in way.estimate_many(tallies)]
+        [wasserstein(make_hill(c.buckets), estimate.probabilities) for estimate in way.estimate_many(tallies)]
         for way in (c, replace(c, smoothing="full"))
     ]
     return np.log(errors[0]) - np.log(errors[1])
@@ -166,7 +169,7 @@ def test_wide_buckets_are_smoothed_less_and_the_error_falls():
     """W1 of a smooth curve, 10⁶ reports: log ratios have mean -0.65 and deviation 0.20, so that the mean of eight is
     above -0.36, a fall by 30 %, with odds of 1e-5.
     """
-    assert _log_ratios(collection(128, 1.0), 10**6, runs=8).mean() < np.log(0.7)
+    assert _compute_log_ratios(make_collection(128, 1.0), 10**6, runs=8).mean() < np.log(0.7)
 
 
 @pytest.mark.slow
@@ -174,9 +177,9 @@ def test_narrow_buckets_are_smoothed_more_and_the_error_falls():
     """W1 of a smooth curve, 20,000 reports: log ratios have mean -0.16 and deviation 0.15, so that the mean of twenty
     is not below zero with odds of 1e-6.
     """
-    assert _log_ratios(collection(1024, 4.0), 20_000, runs=20).mean() < 0
+    assert _compute_log_ratios(make_collection(1024, 4.0), 20_000, runs=20).mean() < 0
 
 
-def test_collections_files_may_ask_for_adaptive_smoothing():
+def test_collections_files_may_set_adaptive_smoothing():
     text = "collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, smoothing: adaptive}}"
     assert parse_collections(text)["a"].smoothing == "adaptive"

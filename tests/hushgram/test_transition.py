@@ -20,7 +20,7 @@ def _integrate(function, start, end, breaks):
     return total
 
 
-def _reference(wave):
+def _integrate_transition(wave):
     """P(cell j | bucket i), as the mean over the bucket of the overlap of cell and wave: all terms are positive."""
     grid, law = wave.grid, wave.law
     domain = grid.domain
@@ -55,14 +55,14 @@ def _reference(wave):
 def test_the_transition_of_the_continuous_square_wave(epsilon, buckets, cells):
     wave = ContinuousSquareWave(buckets, epsilon, output_buckets=cells)
     # At ε = 12 the floor is e⁻¹² of the wave whose two edges cancel above it: rounding weighs that much more there.
-    np.testing.assert_allclose(wave.matrix(), _reference(wave), rtol=1e-12 if epsilon < 10 else 1e-10)
+    np.testing.assert_allclose(wave.matrix(), _integrate_transition(wave), rtol=1e-12 if epsilon < 10 else 1e-10)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.2, 0.4, 0.6, 0.8])
 @pytest.mark.parametrize(("epsilon", "buckets", "cells"), [(1.0, 8, 8), (0.1, 4, 11), (4.0, 6, 9), (12.0, 2, 5)])
 def test_the_transition_of_general_waves(ratio, epsilon, buckets, cells):
     wave = GeneralWave(buckets, epsilon, ratio, output_buckets=cells)
-    np.testing.assert_allclose(wave.matrix(), _reference(wave), rtol=1e-10)
+    np.testing.assert_allclose(wave.matrix(), _integrate_transition(wave), rtol=1e-10)
 
 
 @pytest.mark.parametrize("epsilon", [1e-8, 0.5, 2.0, 12.0])

@@ -14,14 +14,14 @@ from hushgram.estimators.tree import fit_by_admm, fit_nonnegative, make_consiste
 from hushgram.mechanisms import Hierarchy
 
 
-def _tree(branching, height, rng, scale=0.3):
+def _make_tree(branching, height, rng, scale=0.3):
     """Noisy frequencies around a random distribution, root 1."""
     leaves = rng.dirichlet(np.full(branching**height, 0.3))
     levels = [leaves.reshape(branching**level, -1).sum(axis=1) for level in range(height + 1)]
     return [levels[0]] + [level + scale * rng.standard_normal(level.size) for level in levels[1:]]
 
 
-def _as_program(tree, weights):
+def _make_program(tree, weights):
     """½xᵀGx - aᵀx over the leaves, where level k sees A_k x."""
     leaves = tree[-1].size
     G, a = np.zeros((leaves, leaves)), np.zeros(leaves)
@@ -40,23 +40,23 @@ SHAPES = [(2, 1), (2, 5), (4, 2), (4, 3), (8, 2)]
 def test_the_exact_solver_is_the_quadratic_programs_solution(branching, height, weighted):
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        tree = _tree(branching, height, rng)
+        tree = _make_tree(branching, height, rng)
         weights = np.r_[np.inf, rng.random(height) + 0.05] if weighted else np.r_[np.inf, np.ones(height)]
-        G, a = _as_program(tree, weights)
+        G, a = _make_program(tree, weights)
         leaves = tree[-1].size
         constraints = np.hstack([np.ones((leaves, 1)), np.eye(leaves)])
         expected = quadprog.solve_qp(G, a, constraints, np.r_[1.0, np.zeros(leaves)], meq=1)[0]
-        solved = fit_nonnegative(tree, weights)
-        assert solved.min() >= 0
-        assert solved.sum() == pytest.approx(1, abs=1e-12)
-        np.testing.assert_allclose(solved, expected, atol=1e-9)
+        solution = fit_nonnegative(tree, weights)
+        assert solution.min() >= 0
+        assert solution.sum() == pytest.approx(1, abs=1e-12)
+        np.testing.assert_allclose(solution, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(("branching", "height"), SHAPES)
 def test_consistency_is_weighted_least_squares(branching, height):
     rng = np.random.default_rng(3)
-    tree, weights = _tree(branching, height, rng), np.r_[np.inf, rng.random(height) + 0.05]
-    G, a = _as_program(tree, weights)
+    tree, weights = _make_tree(branching, height, rng), np.r_[np.inf, rng.random(height) + 0.05]
+    G, a = _make_program(tree, weights)
     leaves = tree[-1].size
     expected = quadprog.solve_qp(G, a, np.ones((leaves, 1)), np.ones(1), meq=1)[0]
     result = make_consistent(tree, weights)
@@ -66,7 +66,7 @@ def test_consistency_is_weighted_least_squares(branching, height):
 
 
 def test_consistency_with_a_free_root_is_the_projection():
-    tree = _tree(4, 2, np.random.default_rng(5))
+    tree = _make_tree(4, 2, np.random.default_rng(5))
     tree[0] = np.array([1.3])
     A = np.vstack([np.kron(np.eye(level.size), np.ones((1, 16 // level.size))) for level in tree])
     expected = A @ np.linalg.lstsq(A, np.concatenate(tree), rcond=None)[0]
@@ -76,7 +76,7 @@ def test_consistency_with_a_free_root_is_the_projection():
 @pytest.mark.parametrize(("branching", "height"), SHAPES)
 def test_the_papers_admm_finds_the_same_tree(branching, height):
     rng = np.random.default_rng(8)
-    tree = _tree(branching, height, rng)
+    tree = _make_tree(branching, height, rng)
     weights = np.r_[np.inf, np.ones(height)]
     leaves, iterations, converged = fit_by_admm(tree, weights, tolerance=1e-9)
     assert converged
@@ -102,7 +102,7 @@ def test_a_level_without_reports_leaves_its_contrasts_to_the_others(empty):
             assert low <= e.mean <= high
 
 
-def test_both_solvers_and_both_weightings_can_be_asked_for():
+def test_both_solvers_and_both_weightings_are_options():
     values = np.random.default_rng(2).beta(5, 2, 50_000)
     options = [{}, {"solver": "admm"}, {"level_weights": "equal"}, {"solver": "admm", "level_weights": "equal"}]
     kinds = [Collection(name="c", low=0, high=1, buckets=64, epsilon=1, mechanism="hierarchy", **o) for o in options]

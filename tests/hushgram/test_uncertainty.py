@@ -9,28 +9,28 @@ from hushgram import Collection
 SHAPES = {"hill": stats.beta(5, 2), "edge": stats.beta(1, 6)}
 
 
-def _coverage(collection, shape, reports, runs):
+def _count_hits(collection, shape, reports, runs):
     """How many of the runs' intervals held the mean, the median and the lower quartile's cdf."""
     rng = np.random.default_rng(11)
     truth = SHAPES[shape]
     tallies = [collection.tally(collection.simulate(truth.rvs(reports, random_state=rng), rng)) for _ in range(runs)]
-    held = np.zeros(3, dtype=int)
+    hits = np.zeros(3, dtype=int)
     for e in collection.estimate_many(tallies):
         questions = [("mean",), ("quantile", 0.5), ("cdf", truth.ppf(0.25))]
         for index, (question, value) in enumerate(zip(questions, (truth.mean(), truth.median(), 0.25), strict=True)):
             low, high = e.interval(*question)
-            held[index] += low <= value <= high
-    return held
+            hits[index] += low <= value <= high
+    return hits
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("reports", [30, 1000, 100_000])
-def test_intervals_of_waves_cover(shape, epsilon, reports):
+def test_intervals_of_waves_cover_the_truth(shape, epsilon, reports):
     # At a coverage of 97 % (docs/intervals.md has more), 68 or fewer of 80 has probability 6e-6, for each of 36.
     collection = Collection(name="c", low=0, high=1, buckets=128, epsilon=epsilon)
-    assert _coverage(collection, shape, reports, runs=80).min() > 68
+    assert _count_hits(collection, shape, reports, runs=80).min() > 68
 
 
 @pytest.mark.slow
@@ -45,17 +45,17 @@ def test_intervals_of_waves_cover(shape, epsilon, reports):
         ("local_hashing", {"bins": 16}),
     ],
 )
-def test_intervals_of_the_other_mechanisms_cover(mechanism, options):
+def test_intervals_of_the_other_mechanisms_cover_the_truth(mechanism, options):
     # At a coverage of 95 %, 68 or fewer of 80 has probability 6e-4, for each of 14 figures; the seed is fixed. Bins of
     # a sixteenth have an error of their own inside a bin, so the median and the quartile's cdf are not asked of them.
     collection = Collection(name="c", low=0, high=1, buckets=64, epsilon=1.0, mechanism=mechanism, **options)
-    held = _coverage(collection, "hill", 20_000, runs=80)
-    assert (held[:1] if options else held).min() > 68
+    hits = _count_hits(collection, "hill", 20_000, runs=80)
+    assert (hits[:1] if options else hits).min() > 68
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["randomized_response", "local_hashing", "hierarchy", "haar"])
-def test_closed_form_intervals_are_no_wider_than_the_scatter_asks_for(mechanism):
+def test_closed_form_intervals_are_as_wide_as_the_scatter_of_estimates(mechanism):
     # The standard error that the interval of the mean claims, against the scatter of 300 unconstrained means: within
     # 25 %, six times the relative error of that scatter.
     bins = {} if mechanism in ("hierarchy", "haar") else {"bins": 16}
@@ -72,7 +72,7 @@ def test_closed_form_intervals_are_no_wider_than_the_scatter_asks_for(mechanism)
 
 @pytest.mark.parametrize("low", [0.0, 1e3, -1e6, 1e9])
 @pytest.mark.parametrize("mechanism", ["square_wave", "randomized_response", "local_hashing", "hierarchy", "haar"])
-def test_where_the_domain_begins_changes_nothing_but_the_position(mechanism, low):
+def test_intervals_do_not_depend_on_where_the_domain_begins(mechanism, low):
     values = 60 * stats.beta(5, 2).rvs(20_000, random_state=1)
     bins = {"bins": 16} if mechanism in ("randomized_response", "local_hashing") else {}
     readings = []
@@ -91,17 +91,17 @@ def test_where_the_domain_begins_changes_nothing_but_the_position(mechanism, low
 def test_more_reports_and_more_epsilon_make_narrower_intervals():
     values = stats.beta(5, 2).rvs(100_000, random_state=1)
 
-    def width(epsilon, reports):
+    def measure_width(epsilon, reports):
         c = Collection(name="c", low=0, high=1, buckets=128, epsilon=epsilon)
         low, high = c.estimate(c.tally(c.simulate(values[:reports], seed=1))).interval("mean")
         return high - low
 
-    assert width(1.0, 100_000) < 0.02
-    assert width(1.0, 100_000) < width(1.0, 10_000) / 2 < width(1.0, 1_000) / 4
-    assert width(2.0, 10_000) < width(1.0, 10_000) < width(0.5, 10_000)
+    assert measure_width(1.0, 100_000) < 0.02
+    assert measure_width(1.0, 100_000) < measure_width(1.0, 10_000) / 2 < measure_width(1.0, 1_000) / 4
+    assert measure_width(2.0, 10_000) < measure_width(1.0, 10_000) < measure_width(0.5, 10_000)
 
 
-def test_parts_of_unequal_length_read_like_equal_ones():
+def test_parts_of_unequal_length_give_the_answers_of_equal_ones():
     # 1000 buckets make 256 parts of 3 or 4; 1024 make parts of 4. The answers differ by the grid, not by more.
     values = 60 * stats.beta(5, 2).rvs(50_000, random_state=1)
     readings = []

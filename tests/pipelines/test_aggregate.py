@@ -47,7 +47,7 @@ collections:
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    """Reports of every kind, good and bad, in files of every kind; and what of them counts."""
+    """Reports of every kind, good and bad, in files of every kind; and those among them that count."""
     base = tmp_path_factory.mktemp("job")
     (base / "collections.yaml").write_text(YAML)
     collections = load_collections(base / "collections.yaml")
@@ -70,7 +70,7 @@ def job(tmp_path_factory):
     (reports / "d.avro").write_bytes(encode_avro_file(identified + identified[:50], sync=1000))
     (reports / "e.avro").write_bytes(encode_avro_file(identified[50:90], sync=1000))
     good = plain + unpack_batches(age, packed) + identified
-    bad = [
+    invalid = [
         {**plain[0], "collection": "nobody"},
         {**plain[0], "revision": bytes(8)},
         {**plain[0], "cell": 10**9},
@@ -78,38 +78,38 @@ def job(tmp_path_factory):
         {**plain[0], "group": "XX"},
         {**plain[0], "event_time": START + 400 * 24 * HOUR},
     ]
-    (reports / "f.avro").write_bytes(encode_avro_file(bad))
+    (reports / "f.avro").write_bytes(encode_avro_file(invalid))
     (reports / "g.avro").write_bytes(b"no avro")
     refused = {"unknown_collection": 1, "unknown_revision": 1, "cell_out_of_range": 2, "unknown_group": 1}
     refused |= {"from_the_future": 1, "duplicate": 90}
     return base, collections, good, refused
 
 
-def aggregate(job, output, *more):
+def run_aggregate(job, output, *options):
     base = job[0]
     files = ["--collections", str(base / "collections.yaml"), "--input", str(base / "reports" / "*.avro*")]
-    return command.main(["aggregate", *files, "--output", str(output), "--as-of", "2026-06-01", *more])
+    return command.main(["aggregate", *files, "--output", str(output), "--as-of", "2026-06-01", *options])
 
 
 @pytest.fixture(scope="module")
 def output(job, tmp_path_factory):
     directory = tmp_path_factory.mktemp("results")
-    assert aggregate(job, directory) == 0
+    assert run_aggregate(job, directory) == 0
     return directory
 
 
-def test_every_tally_is_exact(job, output):
+def test_every_tally_of_a_batch_run_is_exact(job, output):
     _, collections, good, _ = job
     assert read_tallies(output) == compute_tallies(list(collections.values()), good)
 
 
 def test_snapshots_are_the_librarys_estimates(job, output):
     _, collections, _, _ = job
-    histograms = {part.key: part for part in read_results(str(output), "histograms", Histogram.from_avro)}
+    histograms = {item.key: item for item in read_results(str(output), "histograms", Histogram.from_avro)}
     snapshots = read_results(str(output), "snapshots", Snapshot.from_avro)
     assert len(snapshots) == len(histograms) > 15
     for s in snapshots:
-        counts = {revision: part for revision, (_, part) in histograms[s.key].tallies.items()}
+        counts = {revision: item for revision, (_, item) in histograms[s.key].tallies.items()}
         e = collections[s.key.collection].estimate(counts)
         assert (s.reports, s.status) == (e.reports, e.status)
         assert s.mean == pytest.approx(e.mean, abs=1e-9)
@@ -128,44 +128,44 @@ def test_refused_reports_have_letters_with_reasons_and_places(job, output):
     for path in output.glob("runs/*/*/dead_letters/*.avro"):
         with path.open("rb") as file:
             letters += [DeadLetter.from_avro(record) for record in fastavro.reader(file)]
-    counted = {}
+    counts = {}
     for letter in letters:
         if letter.reports:
-            counted[letter.reason] = counted.get(letter.reason, 0) + letter.reports
-    assert counted == job[3]
+            counts[letter.reason] = counts.get(letter.reason, 0) + letter.reports
+    assert counts == job[3]
     [unreadable] = [letter for letter in letters if letter.reports is None]
     assert unreadable.reason == "undecodable"
     assert unreadable.source.endswith("g.avro")
 
 
-def test_the_summary_adds_up(job, tmp_path, capsys):
-    assert aggregate(job, tmp_path) == 0
-    said = capsys.readouterr().out
+def test_the_summary_of_a_batch_run_adds_up(job, tmp_path, capsys):
+    assert run_aggregate(job, tmp_path) == 0
+    output = capsys.readouterr().out
     accepted, refused = len(job[2]), sum(job[3].values())
-    assert f"read {accepted + refused:,} reports = accepted {accepted:,} + refused {refused:,}" in said
-    assert "90 duplicate" in said
-    assert "1 places that could not be read" in said
+    assert f"read {accepted + refused:,} reports = accepted {accepted:,} + refused {refused:,}" in output
+    assert "90 duplicate" in output
+    assert "1 places that could not be read" in output
 
 
 @pytest.mark.slow
 def test_a_rerun_writes_the_same_files(job, output, tmp_path):
-    def files(directory):
+    def list_files(directory):
         """Names of files; that of an attempt is new each time, and only one stays."""
         [attempt] = [path.name for path in directory.glob("runs/*/*") if path.is_dir()]
-        found = [str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()]
-        return sorted(name.replace(attempt, "ATTEMPT") for name in found)
+        names = [str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()]
+        return sorted(name.replace(attempt, "ATTEMPT") for name in names)
 
-    assert aggregate(job, tmp_path) == 0
-    first = files(tmp_path)
-    assert first == files(output)
+    assert run_aggregate(job, tmp_path) == 0
+    first = list_files(tmp_path)
+    assert first == list_files(output)
     assert not [name for name in first if Path(name).name.startswith(".")]
-    assert aggregate(job, tmp_path) == 0
-    assert files(tmp_path) == first
+    assert run_aggregate(job, tmp_path) == 0
+    assert list_files(tmp_path) == first
     assert read_tallies(tmp_path) == read_tallies(output)
 
 
 @pytest.mark.parametrize(
-    "more",
+    "options",
     [
         ["--fanout=3"],
         pytest.param(["--direct_num_workers=2", "--direct_running_mode=multi_processing"], marks=pytest.mark.slow),
@@ -173,26 +173,26 @@ def test_a_rerun_writes_the_same_files(job, output, tmp_path):
     ],
     ids=["fanout", "processes", "threads"],
 )
-def test_counts_are_the_same_however_it_is_run(job, output, tmp_path, more):
-    assert aggregate(job, tmp_path, *more) == 0
+def test_counts_do_not_depend_on_fanout_processes_or_threads(job, output, tmp_path, options):
+    assert run_aggregate(job, tmp_path, *options) == 0
     assert read_tallies(tmp_path) == read_tallies(output)
 
 
-def test_windows_are_estimated_in_several_goes(job, output, tmp_path, monkeypatch):
+def test_windows_estimated_in_several_blocks_have_the_same_results(job, output, tmp_path, monkeypatch):
     monkeypatch.setattr("hushgram.transforms.estimation.MAX_PANES_AT_ONCE", 2)
-    assert aggregate(job, tmp_path) == 0
+    assert run_aggregate(job, tmp_path) == 0
     assert read_tallies(tmp_path) == read_tallies(output)
-    both = [{s.key: s.mean for s in read_results(str(d), "snapshots", Snapshot.from_avro)} for d in (tmp_path, output)]
-    assert both[0] == pytest.approx(both[1], abs=1e-9)
+    means = [{s.key: s.mean for s in read_results(str(d), "snapshots", Snapshot.from_avro)} for d in (tmp_path, output)]
+    assert means[0] == pytest.approx(means[1], abs=1e-9)
 
 
 @pytest.mark.slow
-def test_parquet_and_json_lines_hold_the_same(job, output, tmp_path):
-    assert aggregate(job, tmp_path / "p", "--format=parquet") == 0
+def test_parquet_and_json_lines_hold_the_same_results(job, output, tmp_path):
+    assert run_aggregate(job, tmp_path / "p", "--format=parquet") == 0
     assert read_tallies(tmp_path / "p") == read_tallies(output)
-    some = next((tmp_path / "p" / "snapshots" / "commute").glob("*.parquet"))
-    assert pq.read_table(some).schema.field("window_start").type.tz == "UTC"
-    assert aggregate(job, tmp_path / "j", "--format=jsonl") == 0
+    path_of_one = next((tmp_path / "p" / "snapshots" / "commute").glob("*.parquet"))
+    assert pq.read_table(path_of_one).schema.field("window_start").type.tz == "UTC"
+    assert run_aggregate(job, tmp_path / "j", "--format=jsonl") == 0
     assert read_tallies(tmp_path / "j") == read_tallies(output)
     lines = [
         json.loads(line)
@@ -204,7 +204,7 @@ def test_parquet_and_json_lines_hold_the_same(job, output, tmp_path):
         assert means[s.key.collection, s.key.group, s.key.window_start] == pytest.approx(s.mean, abs=1e-9)
 
 
-def test_rollup_is_what_longer_windows_would_have_been(job, output, tmp_path, capsys):
+def test_a_rollup_equals_the_tallies_of_longer_windows(job, output, tmp_path, capsys):
     base, collections, good, _ = job
     arguments = ["--collections", str(base / "collections.yaml"), "--input", str(output / "histograms")]
     assert (
@@ -223,25 +223,25 @@ def test_rollup_is_what_longer_windows_would_have_been(job, output, tmp_path, ca
     snapshots = read_results(str(tmp_path), "snapshots", Snapshot.from_avro)
     assert {len(s.quantiles or ()) for s in snapshots} == {0, 2}
     assert "merged" in capsys.readouterr().out
-    again = ["rollup", *arguments, "--output", str(tmp_path / "em")]
-    assert command.main([*again, "--estimator", "em"]) == 2
+    rollup = ["rollup", *arguments, "--output", str(tmp_path / "em")]
+    assert command.main([*rollup, "--estimator", "em"]) == 2
     assert "estimator: got 'em'" in capsys.readouterr().err
-    assert command.main([*again, "--window", "90m"]) == 2
+    assert command.main([*rollup, "--window", "90m"]) == 2
     assert "2026-01-01 00:00 – 02:00 UTC do not fit evenly into 90m" in capsys.readouterr().err
 
 
-def test_show_and_check_speak_plainly(job, output, capsys):
+def test_show_and_check_print_results_and_refusals(job, output, capsys):
     base = job[0]
     assert command.main(["show", str(output), "--groups"]) == 0
-    said = capsys.readouterr().out
-    assert "commute (minutes, 0 to 180, ems)" in said
-    assert "DE" in said
-    assert "█" in said
-    assert "too few reports to trust" in said
+    output_text = capsys.readouterr().out
+    assert "commute (minutes, 0 to 180, ems)" in output_text
+    assert "DE" in output_text
+    assert "█" in output_text
+    assert "too few reports to trust" in output_text
     files = ["--collections", str(base / "collections.yaml"), "--input", str(base / "reports" / "*.avro*")]
     assert command.main(["check", *files, "--as-of", "2026-06-01"]) == 1
-    said = capsys.readouterr().out
-    assert ["refuse", "1", "unknown_collection"] in [line.split() for line in said.splitlines()]
-    assert "collection 'nobody'" in said
-    assert "290 reports carry an id" in said
+    output_text = capsys.readouterr().out
+    assert ["refuse", "1", "unknown_collection"] in [line.split() for line in output_text.splitlines()]
+    assert "collection 'nobody'" in output_text
+    assert "290 reports carry an id" in output_text
     assert command.main(["check", *files[:2], "--input", str(base / "reports" / "a.avro")]) == 0

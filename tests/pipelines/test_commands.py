@@ -1,4 +1,4 @@
-"""What a person types: help, mistakes that end at once with a line to act on, and simulation."""
+"""The command line: help, mistakes that end at once with a line to act on, and simulation."""
 
 import json
 import re
@@ -32,23 +32,30 @@ def collections(tmp_path):
 
 @pytest.mark.parametrize("packed", [[], ["--packed"]], ids=["single", "packed"])
 @pytest.mark.parametrize("ids", [[], ["--ids"]], ids=["no ids", "ids"])
-def test_simulated_reports_are_found_again(collections, tmp_path, packed, ids):
-    made = ["--collections", collections, "--reports", "6000", "--hours", "3", "--values", "beta(5,2)"]
-    assert command.main(["simulate", *made, "--output", str(tmp_path / "r"), *packed, *ids]) == 0
-    read = ["--collections", collections, "--input", str(tmp_path / "r" / "*.avro"), "--output", str(tmp_path / "o")]
-    assert command.main(["aggregate", *read]) == 0
+def test_aggregated_snapshots_hold_the_truth_of_simulated_reports(collections, tmp_path, packed, ids):
+    simulation = ["--collections", collections, "--reports", "6000", "--hours", "3", "--values", "beta(5,2)"]
+    assert command.main(["simulate", *simulation, "--output", str(tmp_path / "r"), *packed, *ids]) == 0
+    aggregation = [
+        "--collections",
+        collections,
+        "--input",
+        str(tmp_path / "r" / "*.avro"),
+        "--output",
+        str(tmp_path / "o"),
+    ]
+    assert command.main(["aggregate", *aggregation]) == 0
     truth = [json.loads(line) for line in (tmp_path / "r" / "truth.jsonl").read_text().splitlines()]
     snapshots = {
         (s.key.collection, s.key.group, s.key.window_start): s
         for s in read_results(str(tmp_path / "o"), "snapshots", Snapshot.from_avro)
     }
-    assert set(snapshots) == {(t["collection"], t["group"], t["window_start"]) for t in truth}
-    held = []
-    for t in truth:
-        s = snapshots[t["collection"], t["group"], t["window_start"]]
-        assert s.reports == t["reports"]
-        held.append(s.mean_low <= t["mean"] <= s.mean_high)
-    assert np.mean(held) > 0.8  # at 95 %, 13 or more of 16 hold but for once in 1000; the seed is fixed
+    assert set(snapshots) == {(entry["collection"], entry["group"], entry["window_start"]) for entry in truth}
+    hits = []
+    for entry in truth:
+        s = snapshots[entry["collection"], entry["group"], entry["window_start"]]
+        assert s.reports == entry["reports"]
+        hits.append(s.mean_low <= entry["mean"] <= s.mean_high)
+    assert np.mean(hits) > 0.8  # at 95 %, 13 or more of 16 hold but for once in 1000; the seed is fixed
 
 
 def test_the_truth_of_simulated_days_is_that_of_the_zone(tmp_path):
@@ -60,23 +67,23 @@ def test_the_truth_of_simulated_days_is_that_of_the_zone(tmp_path):
     arguments = ["--collections", str(tmp_path / "c.yaml"), "--start", "2026-03-28", "--hours", "72", "--packed"]
     assert command.main(["simulate", *arguments, "--reports", "3000", "--output", str(tmp_path / "r")]) == 0
     truth = [json.loads(line) for line in (tmp_path / "r" / "truth.jsonl").read_text().splitlines()]
-    days = {(t["window_start"], t["window_end"]): t["reports"] for t in truth}
+    days = {(entry["window_start"], entry["window_end"]): entry["reports"] for entry in truth}
     assert [(end - start) // 3_600_000 for start, end in days] == [24, 23, 24, 24]
     assert sum(days.values()) == 3000
     run = ["aggregate", *arguments[:2], "--input", str(tmp_path / "r" / "*.avro"), "--output", str(tmp_path / "o")]
     assert command.main([*run, "--as-of", "2026-04-01"]) == 0
-    found = read_results(str(tmp_path / "o"), "snapshots", Snapshot.from_avro)
-    assert {(s.key.window_start, s.key.window_end): s.reports for s in found} == days
+    snapshots = read_results(str(tmp_path / "o"), "snapshots", Snapshot.from_avro)
+    assert {(s.key.window_start, s.key.window_end): s.reports for s in snapshots} == days
 
 
 @pytest.mark.parametrize("packed", [[], ["--packed"]], ids=["single", "packed"])
 @pytest.mark.parametrize("ids", [[], ["--ids"]], ids=["no ids", "ids"])
-def test_windows_know_their_events_and_show_tells_where_the_log_cuts_them(collections, tmp_path, capsys, packed, ids):
+def test_windows_know_their_events_and_show_notes_where_the_log_cuts_them(collections, tmp_path, capsys, packed, ids):
     common = ["--collections", collections]
-    when = ["--start", "2026-01-01T05:12Z", "--hours", "2.3"]
+    period = ["--start", "2026-01-01T05:12Z", "--hours", "2.3"]
     reports, results, day = (str(tmp_path / name) for name in ("r", "o", "d"))
-    made = ["--reports", "9000", *when, "--output", reports, *packed, *ids]
-    assert command.main(["simulate", *common, *made]) == 0
+    simulation = ["--reports", "9000", *period, "--output", reports, *packed, *ids]
+    assert command.main(["simulate", *common, *simulation]) == 0
     assert command.main(["aggregate", *common, "--input", f"{reports}/*.avro", "--output", results]) == 0
     expected, settings = {}, {name: c.windows for name, c in load_collections(collections).items()}
     for path in (tmp_path / "r").glob("*.avro"):
@@ -87,22 +94,22 @@ def test_windows_know_their_events_and_show_tells_where_the_log_cuts_them(collec
                     for group in {None, row["group"]}:
                         expected.setdefault((row["collection"], group, begin), []).append(time)
     for kind, make in (("snapshots", Snapshot.from_avro), ("histograms", Histogram.from_avro)):
-        found = {
+        events = {
             (r.key.collection, r.key.group, r.key.window_start): r.events for r in read_results(results, kind, make)
         }
-        assert found == {key: Events(min(times), max(times), len(times)) for key, times in expected.items()}
-    rolled = ["--input", f"{results}/histograms", "--window", "1d", "--output", day]
-    assert command.main(["rollup", *common, *rolled]) == 0
+        assert events == {key: Events(min(times), max(times), len(times)) for key, times in expected.items()}
+    rollup = ["--input", f"{results}/histograms", "--window", "1d", "--output", day]
+    assert command.main(["rollup", *common, *rollup]) == 0
     for s in read_results(day, "snapshots", Snapshot.from_avro):
-        mine = [times for key, times in expected.items() if key[:2] == (s.key.collection, s.key.group)]
-        assert (s.events.first, s.events.last) == (min(map(min, mine)), max(map(max, mine)))
-    said = []
+        matching = [times for key, times in expected.items() if key[:2] == (s.key.collection, s.key.group)]
+        assert (s.events.first, s.events.last) == (min(map(min, matching)), max(map(max, matching)))
+    outputs = []
     for directory in (results, day):
         capsys.readouterr()
         assert command.main(["show", directory]) == 0
-        said.append(capsys.readouterr().out.strip())
-    hours, days = said
-    if packed:  # a few uploads in a window tell nothing of when the log began
+        outputs.append(capsys.readouterr().out.strip())
+    hours, days = outputs
+    if packed:  # a few uploads in a window do not show when the log began
         assert "inside this window" not in hours + days
         return
     age, commute = (re.split(r"\n  (?=2026)", part)[1:] for part in hours.split("\n\n"))  # notes stand below their row
@@ -132,29 +139,27 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_simulation_tells_which_values_lie_outside_of_the_domain_and_so_does_the_estimate(
-    collections, tmp_path, capsys, column
-):
+def test_simulation_and_estimate_warn_about_values_outside_of_the_domain(collections, tmp_path, capsys, column):
     rows = "".join(f"{60 * m},{m / 60},{m},{m - 40}\n" for m in range(21, 171))
     (tmp_path / "v.csv").write_text(f"seconds,hours,minutes,low\n{rows}")
-    chosen = ["--collections", collections, "--collection", "commute", "--hours", "1", "--reports", "9000"]
+    selection = ["--collections", collections, "--collection", "commute", "--hours", "1", "--reports", "9000"]
     values = ["--values", f"{tmp_path}/v.csv:{column}"]
-    assert command.main(["simulate", *chosen, *values, "--output", str(tmp_path / "r")]) == 0
-    said = capsys.readouterr().out
-    assert ("of the values" in said) == (COLUMNS[column] is not None)
-    assert (COLUMNS[column] or "") in said
-    read = ["--collections", collections, "--input", f"{tmp_path}/r/*.avro", "--output", f"{tmp_path}/o"]
-    assert command.main(["aggregate", *read]) == 0
+    assert command.main(["simulate", *selection, *values, "--output", str(tmp_path / "r")]) == 0
+    output = capsys.readouterr().out
+    assert ("of the values" in output) == (COLUMNS[column] is not None)
+    assert (COLUMNS[column] or "") in output
+    aggregation = ["--collections", collections, "--input", f"{tmp_path}/r/*.avro", "--output", f"{tmp_path}/o"]
+    assert command.main(["aggregate", *aggregation]) == 0
     capsys.readouterr()
     assert command.main(["show", f"{tmp_path}/o"]) == 0
-    shown = capsys.readouterr().out
+    table = capsys.readouterr().out
     heavy = {"seconds": "high", "hours": "low"}.get(column)
-    assert (f"of values seem to lie at the {heavy} end of the domain or beyond it" in shown) == (heavy is not None)
+    assert (f"of values seem to lie at the {heavy} end of the domain or beyond it" in table) == (heavy is not None)
     [whole] = [s for s in read_results(f"{tmp_path}/o", "snapshots", Snapshot.from_avro) if s.key.group is None]
     assert (whole.heavy_low_end is not None, whole.heavy_high_end is not None) == (heavy == "low", heavy == "high")
 
 
-def test_a_mean_alone_has_values_outside_of_its_domain_too(tmp_path, capsys):
+def test_simulation_of_a_mean_only_mechanism_warns_about_values_outside_of_the_domain(tmp_path, capsys):
     path = tmp_path / "mean.yaml"
     path.write_text("collections: {load: {domain: {low: 0, high: 1, unit: cores}, epsilon: 1, mechanism: piecewise}}")
     arguments = ["--collections", str(path), "--values", "normal(50,1)", "--reports", "100", "--output", str(tmp_path)]
@@ -162,7 +167,7 @@ def test_a_mean_alone_has_values_outside_of_its_domain_too(tmp_path, capsys):
     assert "load: 100 % of the values lie above 1 cores, and count as 1: is the unit right?" in capsys.readouterr().out
 
 
-def test_values_from_a_file(collections, tmp_path):
+def test_simulated_values_come_from_a_file(collections, tmp_path):
     (tmp_path / "v.csv").write_text("minutes,x\n30,1\n90,2\n")
     arguments = ["simulate", "--collections", collections, "--collection", "commute", "--reports", "100"]
     arguments += ["--output", str(tmp_path / "r"), "--hours", "1"]
@@ -189,23 +194,23 @@ def test_values_from_a_file(collections, tmp_path):
         (",".join(f"c{i}" for i in range(50)), "x", "c18, c19, …; name one as "),
     ],
 )
-def test_a_file_of_values_is_told_what_is_wrong_with_it(collections, tmp_path, capsys, content, column, message):
+def test_a_wrong_file_of_values_is_refused_with_a_reason(collections, tmp_path, capsys, content, column, message):
     (tmp_path / "v.csv").write_text(content)
     values = f"{tmp_path}/v.csv" + (f":{column}" if column else "")
-    made = ["--collections", collections, "--values", values, "--output", str(tmp_path / "out")]
-    assert command.main(["simulate", *made]) == 2
-    said = capsys.readouterr().err
-    assert f"--values {values}: " in said
-    assert message in said
-    assert said.count("\n") == 1
+    arguments = ["--collections", collections, "--values", values, "--output", str(tmp_path / "out")]
+    assert command.main(["simulate", *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert f"--values {values}: " in errors
+    assert message in errors
+    assert errors.count("\n") == 1
 
 
 def test_spaces_and_gaps_in_a_column_of_numbers(collections, tmp_path):
     from hushgram.pipelines.simulate.shapes import draw_for
 
     (tmp_path / "v.csv").write_text("x,y\n 30 ,1\n,2\n1e2,3\n")
-    drawn = draw_for(load_collections(collections)["commute"], f"{tmp_path}/v.csv:x")(1000, np.random.default_rng(1))
-    assert set(drawn) == {30.0, 100.0}
+    values = draw_for(load_collections(collections)["commute"], f"{tmp_path}/v.csv:x")(1000, np.random.default_rng(1))
+    assert set(values) == {30.0, 100.0}
 
 
 WRONG = [
@@ -236,48 +241,51 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG])
-def test_a_mistake_ends_at_once_with_a_line_to_act_on(collections, tmp_path, capsys, arguments, message):
-    more = ["--collections", collections]
+def test_a_wrong_option_of_any_command_ends_at_once_with_one_line(collections, tmp_path, capsys, arguments, message):
+    options = ["--collections", collections]
     if arguments[0] != "check":
-        more += ["--output", str(tmp_path / "out")]
-    assert command.main([*arguments, *more]) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("hushgram: ")
-    assert message in said.err
-    assert said.err.count("\n") == 1
+        options += ["--output", str(tmp_path / "out")]
+    assert command.main([*arguments, *options]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("hushgram: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_other_parameters_are_recognised_and_what_accepts_them_is_said(collections, tmp_path, capsys):
-    known = ["--collections", collections]
-    made = ["--collection", "commute", "--reports", "50", "--output", str(tmp_path / "r")]
-    assert command.main(["simulate", *known, *made]) == 0
+def test_parameters_of_unknown_revisions_are_recognised_with_advice_to_accept_them(collections, tmp_path, capsys):
+    collections_option = ["--collections", collections]
+    simulation = ["--collection", "commute", "--reports", "50", "--output", str(tmp_path / "r")]
+    assert command.main(["simulate", *collections_option, *simulation]) == 0
     inputs = ["--input", str(tmp_path / "r" / "*.avro")]
-    assert command.main(["aggregate", *known, *inputs, "--output", str(tmp_path / "o")]) == 0
-    sent = load_collections(collections)["commute"].revision
+    assert command.main(["aggregate", *collections_option, *inputs, "--output", str(tmp_path / "o")]) == 0
+    revision = load_collections(collections)["commute"].revision
     changed = tmp_path / "changed.yaml"
     changed.write_text(YAML.replace("epsilon: 4, groups", "epsilon: 2, groups"))
-    known = ["--collections", str(changed)]
+    collections_option = ["--collections", str(changed)]
     capsys.readouterr()
-    assert command.main(["check", *known, *inputs]) == 1
+    assert command.main(["check", *collections_option, *inputs]) == 1
     advice = "that of epsilon: 4.0; to accept it, list it as previous: [{epsilon: 4.0}]"
-    assert f"revision {sent} of 'commute': {advice}" in capsys.readouterr().out
-    assert command.main(["rollup", *known, "--input", str(tmp_path / "o"), "--output", str(tmp_path / "d")]) == 2
-    assert f"commute: tally of an unknown revision '{sent}': {advice}" in capsys.readouterr().err
+    assert f"revision {revision} of 'commute': {advice}" in capsys.readouterr().out
+    assert (
+        command.main(["rollup", *collections_option, "--input", str(tmp_path / "o"), "--output", str(tmp_path / "d")])
+        == 2
+    )
+    assert f"commute: tally of an unknown revision '{revision}': {advice}" in capsys.readouterr().err
     changed.write_text(changed.read_text().replace("groups:", "previous: [{epsilon: 4.0}], groups:"))
-    assert command.main(["check", *known, *inputs]) == 0
+    assert command.main(["check", *collections_option, *inputs]) == 0
 
 
 def test_durations_in_messages_are_written_as_people_write_them(collections, tmp_path, capsys):
-    known = ["--collections", collections]
-    made = ["--collection", "commute", "--reports", "50", "--hours", "2", "--output", str(tmp_path / "r")]
-    assert command.main(["simulate", *known, *made]) == 0
+    collections_option = ["--collections", collections]
+    simulation = ["--collection", "commute", "--reports", "50", "--hours", "2", "--output", str(tmp_path / "r")]
+    assert command.main(["simulate", *collections_option, *simulation]) == 0
     output = str(tmp_path / "o")
-    assert command.main(["aggregate", *known, "--input", f"{tmp_path}/r/*.avro", "--output", output]) == 0
+    assert command.main(["aggregate", *collections_option, "--input", f"{tmp_path}/r/*.avro", "--output", output]) == 0
     capsys.readouterr()
     for window in ("90m", "5400s"):
-        rolled = ["--input", output, "--window", window, "--output", str(tmp_path / "rolled")]
-        assert command.main(["rollup", *known, *rolled]) == 2
+        rollup = ["--input", output, "--window", window, "--output", str(tmp_path / "rolled")]
+        assert command.main(["rollup", *collections_option, *rollup]) == 2
         assert "windows of 'commute' such as 2026-01-01 01:00 – 02:00 UTC do not fit evenly into 90m" in (
             capsys.readouterr().err
         )
@@ -291,29 +299,29 @@ def test_durations_in_messages_are_written_as_people_write_them(collections, tmp
 
 
 def test_a_wrong_collections_file_ends_every_command(tmp_path, capsys):
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text("collections: {a: {domain: {low: 0, high: 1}, epsilon: -1}}")
+    invalid = tmp_path / "wrong.yaml"
+    invalid.write_text("collections: {a: {domain: {low: 0, high: 1}, epsilon: -1}}")
     for arguments in (
         ["simulate", "--output", "x"],
         ["aggregate", "--input", "x", "--output", "x"],
         ["check", "--input", "x"],
     ):
-        assert command.main([*arguments, "--collections", str(wrong)]) == 2
+        assert command.main([*arguments, "--collections", str(invalid)]) == 2
         assert "epsilon: got -1" in capsys.readouterr().err
 
 
-def test_help_is_there_for_everyone(capsys):
+def test_every_command_has_help_and_unknown_commands_are_refused(capsys):
     assert command.main(["--help"]) == 0
     assert "hushgram aggregate" in capsys.readouterr().out
     assert command.main([]) == 2
     assert command.main(["agregate"]) == 2
-    said = capsys.readouterr().err
-    assert "no command 'agregate', allowed: plan, simulate, try, aggregate" in said
-    assert "(did you mean aggregate?)" in said
+    errors = capsys.readouterr().err
+    assert "no command 'agregate', allowed: plan, simulate, try, aggregate" in errors
+    assert "(did you mean aggregate?)" in errors
     for name in command.COMMANDS:
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as raised:
             command.main([name, "--help"])
-        assert ended.value.code == 0
+        assert raised.value.code == 0
         assert "example: hushgram" in " ".join(capsys.readouterr().out.split())
     assert command.main(["show", "/nowhere"]) == 2
     assert "/nowhere: no such directory" in capsys.readouterr().err
@@ -335,11 +343,11 @@ def test_no_name_escapes_from_its_directory(name):
 @pytest.mark.parametrize(
     ("zone", "expected"), [(None, "23:00:00–22:00:00"), ("Europe/Berlin", "00:00:00–00:00:00"), ("M/n", "23:00:00–22:")]
 )
-def test_a_pane_is_told_by_its_own_clocks(zone, expected):
+def test_a_pane_is_printed_in_its_own_time_zone(zone, expected):
     """And by UTC, where this machine does not know its zone."""
-    made = make_estimate(COMMUTE, reports=2000)
-    day = replace(made.key, window_start=1_774_738_800_000, window_end=1_774_821_600_000)
-    assert pane_line(replace(made, key=day, time_zone=zone)).startswith(expected)
+    pane = make_estimate(COMMUTE, reports=2000)
+    day = replace(pane.key, window_start=1_774_738_800_000, window_end=1_774_821_600_000)
+    assert pane_line(replace(pane, key=day, time_zone=zone)).startswith(expected)
 
 
 def test_bars_show_where_the_mass_is():

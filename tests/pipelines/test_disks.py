@@ -29,9 +29,9 @@ def base(tmp_path_factory):
     base = tmp_path_factory.mktemp("disks")
     (base / "collections.yaml").write_text(YAML)
     collections = ["--collections", str(base / "collections.yaml")]
-    made = ["simulate", *collections, "--reports", "500", "--hours", "6", "--output", str(base / "reports")]
-    assert command.main(made) == 0
-    counted = [
+    simulation = ["simulate", *collections, "--reports", "500", "--hours", "6", "--output", str(base / "reports")]
+    assert command.main(simulation) == 0
+    aggregation = [
         "aggregate",
         *collections,
         "--input",
@@ -39,12 +39,12 @@ def base(tmp_path_factory):
         "--output",
         str(base / "results"),
     ]
-    assert command.main(counted) == 0
+    assert command.main(aggregation) == 0
     return base
 
 
-def commands(base, output):
-    """Everything that writes, each as it would be given, and the option that says where to."""
+def list_commands(base, output):
+    """Every command that writes, with its arguments."""
     collections = ["--collections", str(base / "collections.yaml")]
     return {
         "aggregate": ["aggregate", *collections, "--input", f"{base}/reports/*.avro", "--output", f"{output}/results"],
@@ -57,35 +57,40 @@ def commands(base, output):
 
 
 PROGRESS = re.compile(r"running, |[0-9,]+ reports read, ")
-"""How a busy machine is told, in a log, that a run goes on."""
+"""Progress lines in a log, which a busy machine may print."""
 
 
 @pytest.mark.slow
 def test_on_a_full_disk_a_command_ends_with_one_line_and_leaves_nothing_half_written(base, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    given = commands(base, disk)
-    fits = ["simulate", *given["simulate"][1:3], "--reports", "9", "--output", f"{disk}/reports"]
-    *failed, last = run_on_small_disk(tmp_path, disk, [*given.values(), fits])
+    arguments_by_command = list_commands(base, disk)
+    fits = ["simulate", *arguments_by_command["simulate"][1:3], "--reports", "9", "--output", f"{disk}/reports"]
+    *failed, last = run_on_small_disk(tmp_path, disk, [*arguments_by_command.values(), fits])
     assert last.code == 0, last
-    for name, ended in zip(given, failed, strict=True):
-        said = [line for line in ended.errors.splitlines() if not PROGRESS.match(line)]
-        assert ended.code == 2, (name, ended)
-        assert len(said) == 1, (name, ended.errors)
-        assert said[0].startswith("hushgram: "), said
-        assert f"{disk}/" in said[0], said
-        assert said[0].count("No space left on device") == 1, said
-        assert not [path for path in ended.left if os.path.basename(path).startswith(".")], (name, ended.left)
-        assert sum(ended.left.values()) <= SIZE
+    for name, result in zip(arguments_by_command, failed, strict=True):
+        lines = [line for line in result.errors.splitlines() if not PROGRESS.match(line)]
+        assert result.code == 2, (name, result)
+        assert len(lines) == 1, (name, result.errors)
+        assert lines[0].startswith("hushgram: "), lines
+        assert f"{disk}/" in lines[0], lines
+        assert lines[0].count("No space left on device") == 1, lines
+        assert not [path for path in result.remaining if os.path.basename(path).startswith(".")], (
+            name,
+            result.remaining,
+        )
+        assert sum(result.remaining.values()) <= SIZE
         if name in ("simulate", "packed", "view", "plan"):
-            assert not ended.left, (name, ended.left)
+            assert not result.remaining, (name, result.remaining)
 
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [("file", "Not a directory"), ("circle", "Too many levels of symbolic links"), ("full", "No space left on device")],
 )
-def test_where_nothing_can_be_written_is_told_before_any_work(base, tmp_path, capsys, monkeypatch, kind, reason):
+def test_an_output_that_cannot_be_written_is_reported_before_any_work(
+    base, tmp_path, capsys, monkeypatch, kind, reason
+):
     """A file where a directory should be, and a link in a circle, stop everybody; so does a full disk."""
     place = tmp_path / "place"
     if kind == "file":
@@ -95,33 +100,40 @@ def test_where_nothing_can_be_written_is_told_before_any_work(base, tmp_path, ca
     else:
         place.mkdir()
         monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: open("/dev/full", "wb"))  # noqa: SIM115
-    given = commands(base, place)
-    given["stream"] = ["stream", *given["aggregate"][1:3], "--watch", str(base), "--output", f"{place}/results"]
+    arguments_by_command = list_commands(base, place)
+    arguments_by_command["stream"] = [
+        "stream",
+        *arguments_by_command["aggregate"][1:3],
+        "--watch",
+        str(base),
+        "--output",
+        f"{place}/results",
+    ]
     if kind != "full":
-        del given["plan"]  # which wants a folder that is there
-    for name, arguments in given.items():
+        del arguments_by_command["plan"]  # which wants a folder that is there
+    for name, arguments in arguments_by_command.items():
         assert command.main(arguments) == 2, name
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         option = "--plot" if name == "plan" else "--output"
-        assert said.err.startswith(f"hushgram: {option} {place}/"), (name, said)
-        assert said.err.endswith(f": cannot be written: {place}: {reason}\n"), (name, said)
-        assert said.err.count("\n") == 1
-        assert said.out == ""
+        assert captured.err.startswith(f"hushgram: {option} {place}/"), (name, captured)
+        assert captured.err.endswith(f": cannot be written: {place}: {reason}\n"), (name, captured)
+        assert captured.err.count("\n") == 1
+        assert captured.out == ""
     assert os.listdir(tmp_path) == ["place"]
 
 
-def test_a_folder_of_the_results_that_cannot_be_written_is_told_before_any_work(base, tmp_path, capsys):
+def test_a_folder_of_the_results_that_cannot_be_written_is_reported_before_any_work(base, tmp_path, capsys):
     for folder in ("snapshots", "histograms", "runs"):
         results = tmp_path / folder
         results.mkdir()
         (results / folder).symlink_to(folder)
-        given = commands(base, tmp_path)["aggregate"]
-        assert command.main([*given[:-1], str(results)]) == 2
+        arguments = list_commands(base, tmp_path)["aggregate"]
+        assert command.main([*arguments[:-1], str(results)]) == 2
         assert f"--output {results}: cannot be written: {results / folder}: Too many levels" in capsys.readouterr().err
         assert os.listdir(results) == [folder]
 
 
-def test_what_can_be_written_is_left_as_it_is(tmp_path):
+def test_checking_an_output_that_can_be_written_changes_nothing(tmp_path):
     check_directory("--output", str(tmp_path / "not" / "there" / "yet"), RESULTS)
     check_directory("--output", "gs://bucket/results", RESULTS)
     check_file("--plot", str(tmp_path / "plan.png"))
@@ -132,21 +144,21 @@ def test_what_can_be_written_is_left_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_file_that_is_not_finished_leaves_what_was_there(tmp_path, error):
+def test_an_interrupted_atomic_write_leaves_the_old_file(tmp_path, error):
     path = tmp_path / "deep" / "file"
 
-    def interrupted(text):
+    def write_half(text):
         with atomically(str(path)) as file:
             file.write(text)
             raise error
 
     with pytest.raises(error):
-        interrupted(b"never")
+        write_half(b"never")
     assert os.listdir(path.parent) == []
     with atomically(str(path)) as file:
         file.write(b"whole")
     with pytest.raises(error):
-        interrupted(b"half")
+        write_half(b"half")
     assert (os.listdir(path.parent), path.read_bytes()) == (["file"], b"whole")
 
 
@@ -161,7 +173,7 @@ def test_errors_of_atomic_files_name_the_file_itself(tmp_path):
     assert sorted(os.listdir(tmp_path)) == sorted(["taken", "ü" * 127])
 
 
-def test_the_disk_error_behind_an_error():
+def test_disk_error_finds_the_cause_behind_an_error():
     assert disk_error(ValueError("a fault of ours")) is None
     assert disk_error(OSError("without a number")) is None
     assert (
@@ -169,7 +181,7 @@ def test_the_disk_error_behind_an_error():
     )
     quoted = RuntimeError("PermissionError: [Errno 13] Permission denied: \"/it's.avro\" [while running 'Read']")
     assert disk_error(quoted) == "/it's.avro: Permission denied"
-    ours = ValueError("a fault of ours, while an OSError was looked at")
-    ours.__context__ = OSError(2, "No such file or directory")
-    assert disk_error(ours) is None
+    own_error = ValueError("a fault of ours, while an OSError was looked at")
+    own_error.__context__ = OSError(2, "No such file or directory")
+    assert disk_error(own_error) is None
     assert disk_error(RuntimeError("x\nOSError: [Errno 5] Input/output error\n")) == "Input/output error"

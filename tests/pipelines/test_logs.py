@@ -1,4 +1,4 @@
-"""What of the engines' own words reaches a person."""
+"""Which log messages of the engines reach a person."""
 
 import io
 import logging
@@ -47,7 +47,7 @@ def test_an_error_of_ours_is_left_to_the_last_line_of_the_command_and_others_are
     assert "away" not in output
 
 
-def test_nothing_is_printed_after_the_end(terminal):
+def test_no_log_message_is_printed_after_the_end(terminal):
     logging.getLogger("anyone").error("before")
     terminal.end()
     logging.getLogger("anyone").error("after")

@@ -1,4 +1,4 @@
-"""Files with names of every kind, and what is no file at all, in every command that reads files."""
+"""Files with names of every kind, and entries that are not files, in every command that reads files."""
 
 import os
 import shutil
@@ -35,21 +35,21 @@ NAMES = [
 
 
 @pytest.fixture(autouse=True)
-def ends_by_itself():
-    """What waits for a FIFO would wait for ever."""
+def time_limit():
+    """Ends a test that waits for a FIFO, which would wait for ever."""
 
-    def waited(*_):
+    def fail(*_):
         raise TimeoutError("waited for two minutes")
 
-    before = signal.signal(signal.SIGALRM, waited)
+    handler = signal.signal(signal.SIGALRM, fail)
     signal.alarm(120)
     yield
     signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGALRM, handler)
 
 
-def no_files(folder):
-    """What is no regular file: of these names, the reasons why nothing is read from them."""
+def make_irregular_files(folder):
+    """Creates entries that are not regular files, and returns by name the reason why each is passed over."""
     os.mkfifo(folder / "fifo.avro")
     os.mknod(folder / "socket.avro", stat.S_IFSOCK | 0o600)
     (folder / "zero.avro").symlink_to("/dev/zero")
@@ -67,7 +67,7 @@ def no_files(folder):
 
 
 @pytest.fixture(scope="module")
-def counted(tmp_path_factory):
+def odd_run(tmp_path_factory):
     """Reports in files of odd names in a folder of an odd name, and a run over all that is in it."""
     base = tmp_path_factory.mktemp("odd")
     (base / "collections.yaml").write_text(YAML)
@@ -75,94 +75,94 @@ def counted(tmp_path_factory):
     reports = base / "re[ports] \\"
     reports.mkdir()
     rows = make_report_rows(collections["commute"], 200, 1)
-    for place, name in enumerate(NAMES):
-        (reports / name).write_bytes(encode_avro_file(rows[place :: len(NAMES)]))
+    for index, name in enumerate(NAMES):
+        (reports / name).write_bytes(encode_avro_file(rows[index :: len(NAMES)]))
     with open(os.fsencode(reports) + b"/\xff.avro", "wb") as file:
         file.write(b"no avro")
     (reports / "empty.avro").touch()
-    reasons = no_files(reports)
-    code = command.main(["aggregate", *arguments(base), "--output", str(base / "results")])
+    reasons = make_irregular_files(reports)
+    code = command.main(["aggregate", *build_arguments(base), "--output", str(base / "results")])
     return base, code, compute_tallies(list(collections.values()), rows), reasons
 
 
-def arguments(base):
+def build_arguments(base):
     return ["--collections", str(base / "collections.yaml"), "--input", f"{base}/re[[]ports] \\/*.avro"]
 
 
-def test_aggregate_reads_every_regular_file_and_nothing_else(counted):
-    base, code, tallies, _ = counted
+def test_aggregate_reads_every_regular_file_and_nothing_else(odd_run):
+    base, code, tallies, _ = odd_run
     assert code == 0
     assert read_tallies(base / "results") == tallies
     letters = {os.path.basename(letter.source): letter.reason for letter in read_letters(base / "results")}
     assert letters == {"\\udcff.avro": "undecodable", "empty.avro": "undecodable"}
 
 
-def test_check_tells_what_it_reads_and_what_it_passes_over(counted, capsys):
-    base, *_, reasons = counted
-    assert command.main(["check", *arguments(base)]) == 1
-    said = capsys.readouterr()
-    [accepted] = [line for line in said.out.splitlines() if line.startswith("accept")]
+def test_check_counts_reports_and_names_entries_that_it_passes_over(odd_run, capsys):
+    base, *_, reasons = odd_run
+    assert command.main(["check", *build_arguments(base)]) == 1
+    captured = capsys.readouterr()
+    [accepted] = [line for line in captured.out.splitlines() if line.startswith("accept")]
     assert accepted.split()[1] == "200"
     folder = f"{base}/re[ports] \\"
-    assert said.err.splitlines() == [
+    assert captured.err.splitlines() == [
         f"hushgram: {folder}/{name}: passed over: {reason}" for name, reason in sorted(reasons.items())
     ]
 
 
 @pytest.mark.parametrize("name", ["fifo.avro", "socket.avro", "loop.avro", "zero.avro"])
-@pytest.mark.parametrize("before", ["aggregate", "check"])
-def test_a_pattern_that_finds_nothing_to_read_is_told(counted, capsys, before, name):
-    base, *_, reasons = counted
+@pytest.mark.parametrize("subcommand", ["aggregate", "check"])
+def test_a_pattern_without_a_readable_file_is_refused_with_a_reason(odd_run, capsys, subcommand, name):
+    base, *_, reasons = odd_run
     path = f"{base}/re[ports] \\/{name}"
-    output = ["--output", f"{base}/none"] if before == "aggregate" else []
-    assert command.main([before, "--collections", f"{base}/collections.yaml", "--input", path, *output]) == 2
+    output = ["--output", f"{base}/none"] if subcommand == "aggregate" else []
+    assert command.main([subcommand, "--collections", f"{base}/collections.yaml", "--input", path, *output]) == 2
     assert capsys.readouterr().err == f"hushgram: --input {path}: nothing to read; {path}: {reasons[name]}\n"
 
 
-def test_a_file_whose_disk_fails_ends_a_run_with_one_line(counted, tmp_path, capsys):
-    base, *_ = counted
+def test_a_file_whose_disk_fails_ends_a_run_with_one_line(odd_run, tmp_path, capsys):
+    base, *_ = odd_run
     shutil.copy(base / "re[ports] \\" / "a b.avro", tmp_path)
     (tmp_path / "broken.avro").symlink_to("/proc/self/mem")  # regular, not empty, and nobody can read its first byte
     (tmp_path / "compressed.avro.gz").symlink_to("/proc/self/mem")
     for pattern in ("*.avro", "*.gz"):
-        given = ["--collections", f"{base}/collections.yaml", "--input", f"{tmp_path}/{pattern}"]
-        assert command.main(["aggregate", *given, "--output", f"{tmp_path}/results"]) == 2
+        arguments = ["--collections", f"{base}/collections.yaml", "--input", f"{tmp_path}/{pattern}"]
+        assert command.main(["aggregate", *arguments, "--output", f"{tmp_path}/results"]) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert "Input/output error" in line
         assert f"{tmp_path}/" in line
 
 
 @pytest.fixture
-def results(counted, tmp_path):
-    """Results in a folder of an odd name, with other files among them of odd names, and with what is no file."""
-    base, *_ = counted
+def results(odd_run, tmp_path):
+    """Results in a folder of an odd name, with other files of odd names, and with entries that are not files."""
+    base, *_ = odd_run
     results = tmp_path / "re[sults] *\\"
     shutil.copytree(base / "results", results)
     for kind in ("snapshots", "histograms"):
         [folder] = (results / kind).iterdir()
-        no_files(folder)
-        for place, file in enumerate(sorted(path for path in folder.iterdir() if path.name.startswith("2026"))):
-            file.rename(folder / NAMES[place])
+        make_irregular_files(folder)
+        for index, file in enumerate(sorted(path for path in folder.iterdir() if path.name.startswith("2026"))):
+            file.rename(folder / NAMES[index])
     return results
 
 
-def test_show_and_rollup_pass_over_what_is_no_file(counted, results, tmp_path, capsys):
-    base, _, tallies, reasons = counted
+def test_show_and_rollup_pass_over_entries_that_are_not_files(odd_run, results, tmp_path, capsys):
+    base, _, tallies, reasons = odd_run
     assert command.main(["show", str(results)]) == 0
-    said = capsys.readouterr()
-    assert said.out.count("2026-01-01 ") == 3
-    assert [line.rpartition("/")[2] for line in said.err.splitlines()] == [
+    captured = capsys.readouterr()
+    assert captured.out.count("2026-01-01 ") == 3
+    assert [line.rpartition("/")[2] for line in captured.err.splitlines()] == [
         f"{name}: passed over: {reason}" for name, reason in sorted(reasons.items())
     ]
     merged = tmp_path / "merged"
-    given = ["--collections", f"{base}/collections.yaml", "--input", str(results), "--output", str(merged)]
-    assert command.main(["rollup", *given]) == 0
+    arguments = ["--collections", f"{base}/collections.yaml", "--input", str(results), "--output", str(merged)]
+    assert command.main(["rollup", *arguments]) == 0
     assert read_tallies(merged) == tallies
     assert capsys.readouterr().err.count("passed over") == len(reasons)
 
 
-def test_view_tells_what_is_no_file_as_a_problem(counted, results):
-    *_, reasons = counted
+def test_view_reports_entries_that_are_not_files_as_problems(odd_run, results):
+    *_, reasons = odd_run
     index = ResultIndex(str(results))
     assert index.refresh()
     assert len(index.catalogue.collections["commute"].windows) == 3
@@ -171,28 +171,28 @@ def test_view_tells_what_is_no_file_as_a_problem(counted, results):
     assert "a FIFO, allowed: regular files" in problems["fifo.avro"]
 
 
-def test_patterns_mean_what_they_mean_to_beam(tmp_path, monkeypatch):
+def test_file_patterns_match_as_in_beam(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a.avro", "in/b.avro", "in/deep/c.avro", "in/.hidden.avro", "in/d.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
 
-    def found(pattern):
+    def find_paths(pattern):
         return [file.path for file in match_files(pattern).files]
 
-    assert found("*.avro") == ["a.avro"]
-    assert found("in/*.avro") == ["in/.hidden.avro", "in/b.avro"]
-    assert found("./in/?.avro") == ["./in/b.avro"]
-    assert found("in/[!a-c].*") == ["in/d.json"]
-    assert found("in/[]b].avro") == ["in/b.avro"]
-    assert found("**.avro") == ["a.avro", "in/.hidden.avro", "in/b.avro", "in/deep/c.avro"]
-    assert found(f"{tmp_path}/*/deep/") == [f"{tmp_path}/in/deep/c.avro"]
-    assert found("in/b.avro") == ["in/b.avro"]
+    assert find_paths("*.avro") == ["a.avro"]
+    assert find_paths("in/*.avro") == ["in/.hidden.avro", "in/b.avro"]
+    assert find_paths("./in/?.avro") == ["./in/b.avro"]
+    assert find_paths("in/[!a-c].*") == ["in/d.json"]
+    assert find_paths("in/[]b].avro") == ["in/b.avro"]
+    assert find_paths("**.avro") == ["a.avro", "in/.hidden.avro", "in/b.avro", "in/deep/c.avro"]
+    assert find_paths(f"{tmp_path}/*/deep/") == [f"{tmp_path}/in/deep/c.avro"]
+    assert find_paths("in/b.avro") == ["in/b.avro"]
     (tmp_path / "in" / "[b].avro").touch()
-    assert found("in/[b].avro") == ["in/b.avro"]
+    assert find_paths("in/[b].avro") == ["in/b.avro"]
     (tmp_path / "in" / "b.avro").unlink()
-    assert found("in/[b].avro") == found("in/[[]b].avro") == ["in/[b].avro"]
-    assert found("in/[b.avro") == found("nowhere/*") == found("in/x.avro") == []
+    assert find_paths("in/[b].avro") == find_paths("in/[[]b].avro") == ["in/[b].avro"]
+    assert find_paths("in/[b.avro") == find_paths("nowhere/*") == find_paths("in/x.avro") == []
 
 
 def test_a_fifo_put_in_the_place_of_a_file_is_not_waited_for(tmp_path):

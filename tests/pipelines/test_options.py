@@ -15,15 +15,15 @@ FLINK = "--runner=FlinkRunner"
 
 
 @pytest.fixture
-def given(tmp_path):
-    """By command, options without a fault; nothing that they name is read before a fault is found."""
+def valid_arguments(tmp_path):
+    """By command, valid arguments; nothing that they name is read before a mistake is found."""
     (tmp_path / "collections.yaml").write_text(YAML)
     common = [f"--collections={tmp_path}/collections.yaml", f"--output={tmp_path}/out"]
     return {"aggregate": [*common, f"--input={tmp_path}/*.avro"], "stream": [*common, f"--watch={tmp_path}"]}
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "message"),
+    ("name", "extra", "message"),
     [
         ("aggregate", ["--formt", "parquet"], "no option of hushgram aggregate or FnApiRunner; did you mean --format?"),
         ("aggregate", ["--genration", "1"], "did you mean --generation?"),
@@ -42,15 +42,15 @@ def given(tmp_path):
         ("stream", ["--streaming", "true"], "'true': belongs to no option"),
     ],
 )  # fmt: skip
-def test_a_misspelt_option_ends_the_command_with_a_line(name, more, message, given, tmp_path, capsys):
-    assert command.main([name, *given[name], *more]) == 2
+def test_a_misspelt_option_ends_the_command_with_a_line(name, extra, message, valid_arguments, tmp_path, capsys):
+    assert command.main([name, *valid_arguments[name], *extra]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert message in line
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    "more",
+    "extra",
     [
         [FLINK, "--checkpointing_interval", "5000"],
         [FLINK, "--savepoint_path=file:///s", "--allow_non_restored_state", "--max_bundle_size=10"],
@@ -61,29 +61,29 @@ def test_a_misspelt_option_ends_the_command_with_a_line(name, more, message, giv
         ["--direct_num_workers", "2", "--direct_running_mode=multi_processing"],
     ],
 )
-def test_what_the_runner_knows_is_passed_on_in_every_form(more, given):
+def test_options_of_the_runner_are_passed_on_in_every_form(extra, valid_arguments):
     parser = argparse.ArgumentParser(allow_abbrev=False)
     stream.add_arguments(parser)
-    assert parse(parser, [*given["stream"], *more], "PrismRunner")[1] == more
+    assert parse(parser, [*valid_arguments["stream"], *extra], "PrismRunner")[1] == extra
 
 
-def test_flags_with_a_word_reach_beam_as_it_takes_them():
+def test_flags_with_a_value_reach_beam_in_the_form_it_takes():
     _, options = for_stream([FLINK, "--allow_non_restored_state=True", "--object_reuse=false", "--streaming=true"])
     assert options[:3] == [FLINK, "--allow_non_restored_state", "--streaming"]
     assert "--streaming" not in options[3:]
 
 
-def test_a_value_that_looks_like_a_name_is_a_value(given):
+def test_a_value_that_looks_like_a_name_is_a_value(valid_arguments):
     parser = argparse.ArgumentParser(allow_abbrev=False)
     aggregate.add_arguments(parser)
-    arguments = [*given["aggregate"], "--job_name", "formt", "--labels=a=b"]
+    arguments = [*valid_arguments["aggregate"], "--job_name", "formt", "--labels=a=b"]
     assert parse(parser, arguments, "FnApiRunner")[1] == ["--job_name", "formt", "--labels=a=b"]
 
 
-def test_a_job_server_that_does_not_answer_knows_no_more(given, monkeypatch):
+def test_options_are_refused_when_the_job_server_does_not_answer(valid_arguments, monkeypatch):
     monkeypatch.setattr("hushgram.pipelines.cli.options.ANSWER_SECONDS", 0.1)
     parser = argparse.ArgumentParser(prog="hushgram stream", allow_abbrev=False)
     stream.add_arguments(parser)
     portable = ["--runner=PortableRunner", "--job_endpoint=127.0.0.1:9", "--of_another_engine=1"]
     with pytest.raises(UsageError, match="--of_another_engine: no option"):
-        parse(parser, [*given["stream"], *portable], "PrismRunner")
+        parse(parser, [*valid_arguments["stream"], *portable], "PrismRunner")

@@ -1,4 +1,4 @@
-"""`hushgram plan` as a person meets it: tables, pictures, shapes from wherever, and mistakes told in a line."""
+"""`hushgram plan` as a person uses it: tables, pictures, shapes from any source, and mistakes reported in a line."""
 
 import json
 import re
@@ -40,13 +40,15 @@ def collections(tmp_path):
     return str(path)
 
 
-def plan(collections, *more, name="commute"):
-    return command.main(["plan", "--collections", collections, "--collection", name, "--runs", "2", *more])
+def run_plan(collections, *options, name="commute"):
+    return command.main(["plan", "--collections", collections, "--collection", name, "--runs", "2", *options])
 
 
-def test_a_plan_tells_every_level_the_alternatives_and_what_to_do(collections, capsys):
-    assert plan(collections, "--reports", "20000", "--groups", "10", "--windows", "4", "--target", "median ± 4") == 0
-    said = capsys.readouterr().out
+def test_a_plan_prints_every_level_the_alternatives_and_advice(collections, capsys):
+    assert (
+        run_plan(collections, "--reports", "20000", "--groups", "10", "--windows", "4", "--target", "median ± 4") == 0
+    )
+    output = capsys.readouterr().out
     levels = [
         "one group, one window",
         "all groups, one window",
@@ -54,29 +56,29 @@ def test_a_plan_tells_every_level_the_alternatives_and_what_to_do(collections, c
         "all groups, all 4 windows",
     ]
     for level, reports in zip(levels, ("500", "5,000", "2,000", "20,000"), strict=True):
-        [line] = [line for line in said.splitlines() if line.strip().startswith(f"{level}  ") and "±" in line]
+        [line] = [line for line in output.splitlines() if line.strip().startswith(f"{level}  ") and "±" in line]
         assert f" {reports} " in line
         assert ("too few: minimum_reports is 1,000" in line) == (reports == "500")
     # The smallest level that has enough is where others are tried.
-    assert "What else could be, for all groups, one window (5,000 reports):" in said
-    assert re.search(r"^(Keep|Take) ", said, re.MULTILINE)
-    assert "0.01 is 1.8 minutes" in said
-    assert "median ± 4 minutes: reports that one snapshot needs" in said
+    assert "What else could be, for all groups, one window (5,000 reports):" in output
+    assert re.search(r"^(Keep|Take) ", output, re.MULTILINE)
+    assert "0.01 is 1.8 minutes" in output
+    assert "median ± 4 minutes: reports that one snapshot needs" in output
     for shape in DEFAULT_SHAPES:
-        assert re.search(rf"^  {re.escape(shape)} +([0-9]|out of reach)", said, re.MULTILINE)
+        assert re.search(rf"^  {re.escape(shape)} +([0-9]|out of reach)", output, re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_a_plan_tells_which_values_lie_outside_of_the_domain(collections, capsys, tmp_path):
+def test_a_plan_warns_about_values_outside_of_the_domain(collections, capsys, tmp_path):
     (tmp_path / "v.csv").write_text("seconds,minutes,late\n1800,30,30\n5400,90,90\n2700,45,400\n")
-    for column, said in (
+    for column, message in (
         ("seconds", "seconds: 100 % of the values lie above 180 minutes, and count as 180: is the unit right?\n"),
         ("late", "% of the values lie above 180 minutes, and count as 180\n"),
     ):
-        assert plan(collections, "--reports", "2000", "--shape", f"{tmp_path}/v.csv:{column}") == 0
-        assert said in capsys.readouterr().out
-    shapes = [part for column in ("seconds", "minutes") for part in ("--shape", f"{tmp_path}/v.csv:{column}")]
-    assert plan(collections, "--reports", "2000", "--json", *shapes) == 0
+        assert run_plan(collections, "--reports", "2000", "--shape", f"{tmp_path}/v.csv:{column}") == 0
+        assert message in capsys.readouterr().out
+    shapes = [argument for column in ("seconds", "minutes") for argument in ("--shape", f"{tmp_path}/v.csv:{column}")]
+    assert run_plan(collections, "--reports", "2000", "--json", *shapes) == 0
     [caution] = json.loads(capsys.readouterr().out)["cautions"]
     assert "seconds: 100 % of the values lie above 180 minutes" in caution
 
@@ -84,47 +86,47 @@ def test_a_plan_tells_which_values_lie_outside_of_the_domain(collections, capsys
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["age", "bytes", "mean", "seeded"])
 def test_every_kind_of_collection_can_be_planned(collections, capsys, name):
-    assert plan(collections, "--reports", "3000", "--target", "mean ± 0.4", name=name) == 0
-    said = capsys.readouterr().out
-    assert ("W1" in said) == (name != "mean")
-    assert ("estimates the mean only" in said) == (name == "mean")
-    assert ("simulated as local_hashing" in said) == (name == "seeded")
+    assert run_plan(collections, "--reports", "3000", "--target", "mean ± 0.4", name=name) == 0
+    output = capsys.readouterr().out
+    assert ("W1" in output) == (name != "mean")
+    assert ("estimates the mean only" in output) == (name == "mean")
+    assert ("simulated as local_hashing" in output) == (name == "seeded")
 
 
-def test_groups_are_the_collections_own(collections, capsys):
-    assert plan(collections, "--reports", "3000", "--shape", "uniform") == 0
-    said = capsys.readouterr().out
-    assert "one group, one window" in said
-    assert " 1,500 " in said
+def test_the_groups_of_a_plan_are_those_of_the_collection(collections, capsys):
+    assert run_plan(collections, "--reports", "3000", "--shape", "uniform") == 0
+    output = capsys.readouterr().out
+    assert "one group, one window" in output
+    assert " 1,500 " in output
 
 
 @pytest.mark.slow
-def test_the_same_seed_says_the_same_and_another_does_not(collections, tmp_path, capsys):
-    said = []
+def test_a_plan_repeats_with_the_same_seed_and_differs_with_another(collections, tmp_path, capsys):
+    results = []
     for number, seed in enumerate(("4", "4", "5")):
         picture = tmp_path / f"{number}.svg"
-        assert plan(collections, "--reports", "2000", "--seed", seed, "--json", "--plot", str(picture)) == 0
-        said.append((capsys.readouterr().out, picture.read_bytes()))
-    assert said[0] == said[1]
-    assert said[0] != said[2]
+        assert run_plan(collections, "--reports", "2000", "--seed", seed, "--json", "--plot", str(picture)) == 0
+        results.append((capsys.readouterr().out, picture.read_bytes()))
+    assert results[0] == results[1]
+    assert results[0] != results[2]
 
 
-def test_programs_get_all_figures(collections, capsys):
-    assert plan(collections, "--reports", "4000", "--json", "--target", "w1 0.03", "--shape", "uniform") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [level["reports"] for level in found["levels"]] == [2000, 4000]
-    assert found["levels"][0]["figures"]["w1"]["uniform"]["runs"] == 2
-    assert [other["change"] for other in found["alternatives"]][:3] == ["now", "epsilon", "epsilon"]
-    assert sum(other["recommended"] for other in found["alternatives"]) == 1
-    assert found["target"]["reports"]["uniform"] > 10
+def test_the_json_of_a_plan_has_all_figures(collections, capsys):
+    assert run_plan(collections, "--reports", "4000", "--json", "--target", "w1 0.03", "--shape", "uniform") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [level["reports"] for level in content["levels"]] == [2000, 4000]
+    assert content["levels"][0]["figures"]["w1"]["uniform"]["runs"] == 2
+    assert [other["change"] for other in content["alternatives"]][:3] == ["now", "epsilon", "epsilon"]
+    assert sum(other["recommended"] for other in content["alternatives"]) == 1
+    assert content["target"]["reports"]["uniform"] > 10
 
 
 @pytest.mark.slow
-def test_pictures_are_pictures(collections, tmp_path, capsys):
+def test_pictures_of_a_plan_are_valid_image_files(collections, tmp_path, capsys):
     for name in ("commute", "mean"):
-        assert plan(collections, "--reports", "2000", "--plot", str(tmp_path / f"{name}.png"), name=name) == 0
+        assert run_plan(collections, "--reports", "2000", "--plot", str(tmp_path / f"{name}.png"), name=name) == 0
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    assert plan(collections, "--reports", "2000", "--plot", str(tmp_path / "x.svg"), "--target", "p90 ± 9") == 0
+    assert run_plan(collections, "--reports", "2000", "--plot", str(tmp_path / "x.svg"), "--target", "p90 ± 9") == 0
     assert ElementTree.parse(tmp_path / "x.svg").getroot().tag.endswith("svg")
     assert f"The picture is in {tmp_path}/x.svg." in capsys.readouterr().out
 
@@ -150,14 +152,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG])
-def test_a_mistake_ends_with_a_line_to_act_on(collections, capsys, arguments, message):
-    given = arguments if "--reports" in arguments else ["--reports", "1000", *arguments]
-    assert plan(collections, *given) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("hushgram: ")
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+def test_a_wrong_option_of_plan_ends_with_one_line(collections, capsys, arguments, message):
+    options = arguments if "--reports" in arguments else ["--reports", "1000", *arguments]
+    assert run_plan(collections, *options) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("hushgram: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
 
 
 def test_one_of_several_collections_must_be_named(collections, tmp_path, capsys):
@@ -170,34 +172,34 @@ def test_one_of_several_collections_must_be_named(collections, tmp_path, capsys)
 def test_without_matplotlib_a_line_says_what_to_install(collections, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
-    assert plan(collections, "--reports", "1000", "--plot", "plan.png") == 2
+    assert run_plan(collections, "--reports", "1000", "--plot", "plan.png") == 2
     assert capsys.readouterr().err == "hushgram: --plot: matplotlib is not installed; pip install 'hushgram[plot]'\n"
 
 
 @pytest.mark.slow
-def test_planning_waits_for_nothing_that_it_does_not_need(collections):
+def test_planning_imports_nothing_that_it_does_not_need(collections):
     code = (
         "import sys; from hushgram.pipelines.cli import command; "
         f"command.main(['plan', '--collections', {collections!r}, '--collection', 'commute', '--reports', '99', "
         "'--runs', '2']); "
         "print([m for m in ('apache_beam', 'polars', 'fastavro', 'matplotlib') if m in sys.modules])"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    assert said.endswith("\n[]\n")
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert output.endswith("\n[]\n")
 
 
 @pytest.mark.slow
-def test_the_documents_show_what_the_command_says(capsys, monkeypatch):
+def test_the_documents_show_the_output_of_plan(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    [example], [shown] = (read_examples("plan.md", "An example", language) for language in ("sh", "text"))
+    [example], [expected] = (read_examples("plan.md", "An example", language) for language in ("sh", "text"))
     assert command.main(shlex.split(example)[1:]) == 0
-    assert capsys.readouterr().out == shown
+    assert capsys.readouterr().out == expected
 
 
 # Shapes ---------------------------------------------------------------------------------------------------------------
 
 
-def shares(collections, text, name="commute"):
+def read_shares(collections, text, name="commute"):
     [shape], _ = shapes_for(load_collections(collections)[name], [text], seed=1)
     assert shape.distribution.sum() == pytest.approx(1)
     return shape.distribution
@@ -207,12 +209,12 @@ def shares(collections, text, name="commute"):
 def test_shapes_fill_the_domain(collections):
     for name in ("commute", "age", "bytes"):
         for text in (*DEFAULT_SHAPES, "taxi"):
-            found = shares(collections, text, name)
-            assert found.size == grid(load_collections(collections)[name])
-            assert (found.reshape(8, -1).sum(axis=1) > 0).sum() >= 4
-    assert shares(collections, "normal(90,10)")[: grid(load_collections(collections)["commute"]) // 4].sum() < 1e-4
+            distribution = read_shares(collections, text, name)
+            assert distribution.size == grid(load_collections(collections)[name])
+            assert (distribution.reshape(8, -1).sum(axis=1) > 0).sum() >= 4
+    assert read_shares(collections, "normal(90,10)")[: grid(load_collections(collections)["commute"]) // 4].sum() < 1e-4
     # Placed over the domain without numbers, in units with them: e¹ minutes are near its beginning.
-    assert shares(collections, "lognormal").argmax() > shares(collections, "lognormal(1,0.1)").argmax() > 0
+    assert read_shares(collections, "lognormal").argmax() > read_shares(collections, "lognormal(1,0.1)").argmax() > 0
 
 
 def test_a_histogram_is_a_shape_whatever_file_it_is_in(collections, tmp_path):
@@ -221,56 +223,56 @@ def test_a_histogram_is_a_shape_whatever_file_it_is_in(collections, tmp_path):
     (tmp_path / "a.csv").write_text("counts,x\n0,1\n3,1\n1,1\n0,1\n")
     np.savez(tmp_path / "a.npz", counts=counts)
     for ending in ("json", "csv", "npz"):
-        found = shares(collections, f"{tmp_path}/a.{ending}").reshape(4, -1).sum(axis=1)
-        assert found == pytest.approx([0, 0.75, 0.25, 0], abs=0.005)  # a million values: ten standard errors
+        distribution = read_shares(collections, f"{tmp_path}/a.{ending}").reshape(4, -1).sum(axis=1)
+        assert distribution == pytest.approx([0, 0.75, 0.25, 0], abs=0.005)  # a million values: ten standard errors
 
 
 @pytest.mark.parametrize(
     "content", ["[]", "[1]", "[0, 0]", "[1, -1]", "[[1, 2], [3, 4]]", "{}", '["a", "b"]', "x", "[1, NaN]"]
 )
-def test_what_is_no_histogram_is_told(collections, tmp_path, content):
+def test_a_file_that_is_not_a_histogram_is_refused_with_a_reason(collections, tmp_path, content):
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(UsageError, match=rf"--shape {tmp_path}/a\.json: \S"):
-        shares(collections, f"{tmp_path}/a.json")
+        read_shares(collections, f"{tmp_path}/a.json")
 
 
 @given(st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"])))
 def test_any_text_is_a_shape_or_refused_in_a_line(text):
     commute = load_collections(ROOT / "examples" / "demo.yaml")["pickup"]
-    said = ""
+    message = ""
     try:
         draw_for(commute, text, "--shape")
     except UsageError as error:
-        said = str(error)
-    assert said == "" or said.startswith("--shape")
-    assert "\n" not in said
+        message = str(error)
+    assert message == "" or message.startswith("--shape")
+    assert "\n" not in message
 
 
 @pytest.mark.slow
 def test_an_earlier_run_is_a_shape(collections, tmp_path, capsys):
-    """What was estimated is planned with, and simulated again; a window with too few reports is not gone by."""
+    """Its estimates are planned with, and simulated again; a window with too few reports is not used."""
     reports, results = str(tmp_path / "reports"), str(tmp_path / "results")
     common = ["--collections", collections, "--collection", "commute", "--values", "normal(45,5)"]
     assert command.main(["simulate", *common, "--reports", "4000", "--hours", "1", "--output", reports]) == 0
-    read = ["--collections", collections, "--input", f"{reports}/*.avro", "--output", results]
-    assert command.main(["aggregate", *read]) == 0
-    found = shares(collections, results)
-    assert found.reshape(4, -1).sum(axis=1).argmax() in (0, 1)
-    assert found[: found.size // 2].sum() > 0.9
-    assert plan(collections, "--reports", "4000", "--shape", results) == 0
+    aggregation = ["--collections", collections, "--input", f"{reports}/*.avro", "--output", results]
+    assert command.main(["aggregate", *aggregation]) == 0
+    distribution = read_shares(collections, results)
+    assert distribution.reshape(4, -1).sum(axis=1).argmax() in (0, 1)
+    assert distribution[: distribution.size // 2].sum() > 0.9
+    assert run_plan(collections, "--reports", "4000", "--shape", results) == 0
     assert f"simulated on the shape {results}" in capsys.readouterr().out
-    assert plan(collections, "--reports", "4000", "--shape", results, name="age") == 2
+    assert run_plan(collections, "--reports", "4000", "--shape", results, name="age") == 2
     assert "no snapshot of age with a distribution to go by: there is none" in capsys.readouterr().err
     few = str(tmp_path / "few")
     assert command.main(["simulate", *common, "--reports", "40", "--hours", "1", "--output", f"{few}/reports"]) == 0
-    read = ["--collections", collections, "--input", f"{few}/reports/*.avro", "--output", f"{few}/results"]
-    assert command.main(["aggregate", *read]) == 0
-    assert plan(collections, "--reports", "4000", "--shape", f"{few}/results") == 2
+    aggregation = ["--collections", collections, "--input", f"{few}/reports/*.avro", "--output", f"{few}/results"]
+    assert command.main(["aggregate", *aggregation]) == 0
+    assert run_plan(collections, "--reports", "4000", "--shape", f"{few}/results") == 2
     assert "merge windows with hushgram rollup" in capsys.readouterr().err
 
 
 @given(st.floats(1, 1e12))
 def test_reports_are_rounded_up_to_two_digits(reports):
-    told = rounded(reports)
-    assert reports <= told <= 1.1 * reports + 1
-    assert len(str(told).rstrip("0")) <= 2
+    result = rounded(reports)
+    assert reports <= result <= 1.1 * reports + 1
+    assert len(str(result).rstrip("0")) <= 2

@@ -1,4 +1,4 @@
-"""Histograms merged into days and weeks of a time zone: exactly what such windows would have counted, or refused."""
+"""Histograms merged into days and weeks of a time zone: exactly the counts of such windows, or refused."""
 
 from dataclasses import replace
 
@@ -26,37 +26,39 @@ collections:
 """
 
 
-def collection(**times):
+def make_collection(**times):
     return Collection(name="c", low=0, high=1, buckets=4, epsilon=1, groups=["DE"], windows=Windows.parse(times))
 
 
-def rows_of(one, count=200, days=12):
+def make_rows(source, count=200, days=12):
     rng = np.random.default_rng(7)
     return [
         {**row, "event_time": int(SPRING - 4 * DAY + rng.integers(0, days * DAY))}
-        for row in make_report_rows(one, count, 1)
+        for row in make_report_rows(source, count, 1)
     ]
 
 
-def histograms(one, rows):
-    """What a run would have kept."""
-    windows = dict(window for row in rows for window in find_windows(one.windows, row["event_time"]))
+def make_histograms(source, rows):
+    """The histograms that a run would have written."""
+    windows = dict(window for row in rows for window in find_windows(source.windows, row["event_time"]))
     return [
         Histogram(Key(name, group, start, windows[start]), Pane(), {revision: (sum(counts), np.array(counts))})
-        for (name, group, start, revision), counts in compute_tallies([one], rows).items()
+        for (name, group, start, revision), counts in compute_tallies([source], rows).items()
     ]
 
 
-def merged(one, kept, **times):
+def merge_histograms(source, stored, **times):
     """Histograms again, so that they can be merged again."""
     goal = Windows.parse(times)
-    return [Histogram(key, pane, dict(tallies.parts)) for key, pane, tallies in merge(kept, {"c": one}, {"c": goal}, 0)]
+    return [
+        Histogram(key, pane, dict(tallies.parts)) for key, pane, tallies in merge(stored, {"c": source}, {"c": goal}, 0)
+    ]
 
 
-def tallies_of(kept):
+def extract_tallies(stored):
     return {
         (part.key.collection, part.key.group, part.key.window_start, revision): counts.tolist()
-        for part in kept
+        for part in stored
         for revision, (_, counts) in part.tallies.items()
     }
 
@@ -75,22 +77,24 @@ def tallies_of(kept):
         ({"size": "7d", "every": "1d", **BERLIN}, {"size": "1w", **BERLIN}),
     ],
 )
-def test_longer_windows_are_what_they_would_have_been(own, goal):
-    one = collection(**own)
-    rows = rows_of(one)
-    longer = merged(one, histograms(one, rows), **goal)
-    expected = replace(one, windows=Windows.parse(goal))
-    assert tallies_of(longer) == compute_tallies([expected], rows)
-    assert {part.key for part in longer} == {part.key for part in histograms(expected, rows)}
+def test_merged_windows_have_the_tallies_of_longer_windows(own, goal):
+    source = make_collection(**own)
+    rows = make_rows(source)
+    longer = merge_histograms(source, make_histograms(source, rows), **goal)
+    expected = replace(source, windows=Windows.parse(goal))
+    assert extract_tallies(longer) == compute_tallies([expected], rows)
+    assert {part.key for part in longer} == {part.key for part in make_histograms(expected, rows)}
 
 
-def test_hours_become_days_and_these_weeks():
-    hours = collection(size="1h", **BERLIN)
-    rows = rows_of(hours)
-    days = merged(hours, histograms(hours, rows), size="1d", **BERLIN)
+def test_hours_are_merged_into_days_and_days_into_weeks():
+    hours = make_collection(size="1h", **BERLIN)
+    rows = make_rows(hours)
+    days = merge_histograms(hours, make_histograms(hours, rows), size="1d", **BERLIN)
     assert {(day.key.window_end - day.key.window_start) // HOUR for day in days} == {23, 24}
-    weeks = merged(hours, days, size="1w", **BERLIN)
-    assert tallies_of(weeks) == tallies_of(merged(hours, histograms(hours, rows), size="1w", **BERLIN))
+    weeks = merge_histograms(hours, days, size="1w", **BERLIN)
+    assert extract_tallies(weeks) == extract_tallies(
+        merge_histograms(hours, make_histograms(hours, rows), size="1w", **BERLIN)
+    )
     assert {(week.key.window_end - week.key.window_start) // HOUR for week in weeks} == {167, 168}
 
 
@@ -106,18 +110,18 @@ def test_hours_become_days_and_these_weeks():
         ({"size": "3d", "every": "1d", **BERLIN}, {"size": "1w", **BERLIN}, "do not fit evenly into 1w"),
     ],
 )
-def test_what_does_not_fit_is_refused(own, goal, message):
-    one = collection(**own)
+def test_windows_that_do_not_fit_evenly_are_refused(own, goal, message):
+    source = make_collection(**own)
     with pytest.raises(UsageError, match=message) as error:
-        merged(one, histograms(one, rows_of(one)), **goal)
+        merge_histograms(source, make_histograms(source, make_rows(source)), **goal)
     assert str(error.value).startswith("--window: windows of 'c' such as 2026-")
 
 
 def test_windows_of_two_lengths_are_not_counted_twice():
-    hours = collection(size="1h", **BERLIN)
-    kept = histograms(hours, rows_of(hours))
+    hours = make_collection(size="1h", **BERLIN)
+    stored = make_histograms(hours, make_rows(hours))
     with pytest.raises(UsageError, match="--input: windows of 'c' overlap: 2026-"):
-        merged(hours, [*kept, *merged(hours, kept, size="1d", **BERLIN)], size="1w", **BERLIN)
+        merge_histograms(hours, [*stored, *merge_histograms(hours, stored, size="1d", **BERLIN)], size="1w", **BERLIN)
 
 
 @pytest.fixture(scope="module")
@@ -126,15 +130,15 @@ def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hours")
     (folder / "collections.yaml").write_text(YAML)
     commute = Collection(name="commute", low=0, high=180, buckets=16, epsilon=1.0)
-    rows = [{**row, "group": None} for row in rows_of(commute, 300)]
+    rows = [{**row, "group": None} for row in make_rows(commute, 300)]
     (folder / "reports.avro").write_bytes(encode_avro_file(rows))
     arguments = ["--collections", str(folder / "collections.yaml"), "--input", str(folder / "reports.avro")]
-    told = ["--as-of", "2026-04-10", "--output", str(folder / "results")]
-    assert command.main(["aggregate", *arguments, *told]) == 0
+    options = ["--as-of", "2026-04-10", "--output", str(folder / "results")]
+    assert command.main(["aggregate", *arguments, *options]) == 0
     return folder, commute, rows
 
 
-def test_the_command_takes_the_collections_zone_or_another(results, tmp_path, capsys):
+def test_rollup_uses_the_time_zone_of_the_collection_or_another(results, tmp_path, capsys):
     folder, commute, rows = results
     arguments = ["rollup", "--collections", str(folder / "collections.yaml"), "--input", str(folder / "results")]
     for name, options, windows in (
@@ -145,13 +149,13 @@ def test_the_command_takes_the_collections_zone_or_another(results, tmp_path, ca
     ):  # fmt: skip
         assert command.main([*arguments, *options, "--output", str(tmp_path / name)]) == 0
         expected = compute_tallies([replace(commute, windows=Windows.parse(windows))], rows)
-        assert tallies_of(read_results(str(tmp_path / name), "histograms", Histogram.from_avro)) == expected
+        assert extract_tallies(read_results(str(tmp_path / name), "histograms", Histogram.from_avro)) == expected
         assert len(read_results(str(tmp_path / name), "snapshots", Snapshot.from_avro)) == len(expected)
     capsys.readouterr()
     assert command.main(["show", str(tmp_path / "own")]) == 0
-    said = capsys.readouterr().out
-    assert "\n  window (Europe/Berlin) " in said
-    assert "\n  2026-03-29 00:00 – 03-30 00:00 " in said
+    output = capsys.readouterr().out
+    assert "\n  window (Europe/Berlin) " in output
+    assert "\n  2026-03-29 00:00 – 03-30 00:00 " in output
     assert command.main(["show", str(tmp_path / "utc")]) == 0
     assert "  window (UTC)  " in capsys.readouterr().out
     for options, message in (
@@ -164,7 +168,7 @@ def test_the_command_takes_the_collections_zone_or_another(results, tmp_path, ca
         ),
     ):
         assert command.main([*arguments, *options, "--output", str(tmp_path / "no")]) == 2
-        said = capsys.readouterr().err
-        assert message in said
-        assert len(said.splitlines()) == 1
+        output = capsys.readouterr().err
+        assert message in output
+        assert len(output.splitlines()) == 1
     assert not (tmp_path / "no").exists()

@@ -1,4 +1,4 @@
-"""Batch jobs, run after run into one folder: they add up to what a single run over everything would have counted."""
+"""Batch jobs, run after run into one folder: they add up to the counts of a single run over everything."""
 
 import gzip
 import json
@@ -55,16 +55,18 @@ class Folder:
         (self.path / "reports" / name).write_bytes(encode_avro_file(rows))
         return name
 
-    def run(self, *names, run=None, output=None, more=()):
-        inputs = [part for name in names for part in ("--input", str(self.path / "reports" / name))]
-        known = ["--collections", str(self.path / "collections.yaml"), "--as-of", "2026-06-01"]
-        named = ["--run", run] if run else []
-        return command.main(["aggregate", *known, *inputs, *named, "--output", str(output or self.results), *more])
+    def run(self, *names, run=None, output=None, options=()):
+        inputs = [argument for name in names for argument in ("--input", str(self.path / "reports" / name))]
+        common = ["--collections", str(self.path / "collections.yaml"), "--as-of", "2026-06-01"]
+        run_option = ["--run", run] if run else []
+        return command.main(
+            ["aggregate", *common, *inputs, *run_option, "--output", str(output or self.results), *options]
+        )
 
-    def rollup(self, *inputs, output, more=()):
-        folders = [part for one in inputs for part in ("--input", str(one))]
-        known = ["--collections", str(self.path / "collections.yaml"), "--window", "7d"]
-        return command.main(["rollup", *known, *folders, "--output", str(output), *more])
+    def rollup(self, *inputs, output, options=()):
+        folders = [argument for folder in inputs for argument in ("--input", str(folder))]
+        common = ["--collections", str(self.path / "collections.yaml"), "--window", "7d"]
+        return command.main(["rollup", *common, *folders, "--output", str(output), *options])
 
     def expected(self, rows):
         return compute_tallies(list(self.collections.values()), rows)
@@ -88,7 +90,7 @@ def days(folder):
     return first, second
 
 
-def test_a_daily_job_adds_up(folder, days, tmp_path):
+def test_daily_runs_into_one_folder_add_up(folder, days, tmp_path):
     first, second = days
     assert folder.run("day1.avro") == 0
     assert folder.run("day2.avro") == 0
@@ -96,7 +98,7 @@ def test_a_daily_job_adds_up(folder, days, tmp_path):
     snapshots = read_results(str(folder.results), "snapshots", Snapshot.from_avro)
     [day1] = [s for s in snapshots if (s.key.window_start, s.key.group) == (START, None)]
     assert day1.reports > 500
-    assert len(list(folder.results.glob("snapshots/commute/*"))) == 2, "what is superseded is removed"
+    assert len(list(folder.results.glob("snapshots/commute/*"))) == 2, "superseded files are removed"
     assert folder.run("day1.avro") == 0, "repeating a run changes nothing"
     assert read_tallies(folder.results) == folder.expected(first + second)
     assert folder.rollup(folder.results, output=tmp_path / "weeks") == 0
@@ -155,7 +157,7 @@ def test_a_file_that_another_run_counted_is_refused_even_under_another_name(fold
     assert folder.run("moved.avro.gz") == 2
     assert "then named" in capsys.readouterr().err
     assert read_tallies(folder.results) == before
-    assert folder.run("day*.avro", run="all", more=["--replace", "first"]) == 0
+    assert folder.run("day*.avro", run="all", options=["--replace", "first"]) == 0
     assert read_tallies(folder.results) == folder.expected(days[0] + days[1])
     assert [run.name for run in committed_runs(str(folder.results))] == ["all"]
     assert folder.run("day2.avro", run="second") == 2
@@ -165,31 +167,31 @@ def test_a_rerun_that_would_lose_reports_is_refused_unless_it_is_a_correction(fo
     """The usual accident: one pattern for every day, and old files that are cleared away."""
     first, second = days
     assert folder.run("day*.avro") == 0
-    both = read_tallies(folder.results)
+    tallies = read_tallies(folder.results)
     (folder.path / "reports" / "day1.avro").unlink()
     capsys.readouterr()
     assert folder.run("day*.avro") == 1
     line = capsys.readouterr().err
     assert "nothing was changed" in line
     assert "--generation 1" in line
-    assert read_tallies(folder.results) == both
-    assert folder.run("day*.avro", more=["--generation", "1"]) == 0
+    assert read_tallies(folder.results) == tallies
+    assert folder.run("day*.avro", options=["--generation", "1"]) == 0
     assert read_tallies(folder.results) == folder.expected(second)
     folder.write("day1.avro", first[:10])
     assert folder.run("day1.avro", run="fixed") == 0, "runs after a correction need no generation"
     assert read_tallies(folder.results) == folder.expected(second + first[:10])
 
 
-def test_a_correction_that_empties_a_window_says_so(folder, days):
+def test_a_correction_that_empties_a_window_writes_an_empty_snapshot(folder, days):
     _, second = days
     assert folder.run("day*.avro") == 0
     folder.write("day1.avro", [])
     folder.write("day2.avro", [row for row in second if row["event_time"] >= START + 24 * HOUR])
-    assert folder.run("day*.avro", more=["--generation", "1"]) == 0
+    assert folder.run("day*.avro", options=["--generation", "1"]) == 0
     snapshots = {s.key: s for s in read_results(str(folder.results), "snapshots", Snapshot.from_avro)}
-    emptied = [s for key, s in snapshots.items() if key.window_start == START]
-    assert len(emptied) == 3
-    assert {(s.reports, s.status, s.pane.generation) for s in emptied} == {(0, "no_reports", 1)}
+    empty_snapshots = [s for key, s in snapshots.items() if key.window_start == START]
+    assert len(empty_snapshots) == 3
+    assert {(s.reports, s.status, s.pane.generation) for s in empty_snapshots} == {(0, "no_reports", 1)}
 
 
 def test_dead_letters_belong_to_their_run(folder, days, capsys):
@@ -208,13 +210,13 @@ def test_dead_letters_belong_to_their_run(folder, days, capsys):
 
 def test_an_upload_repeated_in_another_run_counts_once_until_its_id_is_forgotten(folder, capsys):
     rows = make_report_rows(folder.collections["commute"], 50, 1, hours=1, ids=True)
-    more = make_report_rows(folder.collections["commute"], 5, 2, hours=1, ids=True)
+    other_rows = make_report_rows(folder.collections["commute"], 5, 2, hours=1, ids=True)
     folder.write("a.avro", rows)
-    folder.write("b.avro", rows[:20] + more)
+    folder.write("b.avro", rows[:20] + other_rows)
     assert folder.run("a.avro") == 0
     assert folder.run("b.avro") == 0
     assert "20 duplicate" in capsys.readouterr().out
-    assert read_tallies(folder.results) == folder.expected(rows + more)
+    assert read_tallies(folder.results) == folder.expected(rows + other_rows)
     # Once all are older than max_age, by the clock, their ids are removed: the next run finds none.
     for path in folder.results.glob("runs/*/run.json"):
         content = json.loads(path.read_text())
@@ -234,15 +236,15 @@ def test_two_runs_at_once_add_up(folder, days, monkeypatch):
     folder.write("a.avro", [*days[0], *shared])
     folder.write("b.avro", [*days[1], *shared])
     started = threading.Event()
-    plain = aggregate.build
+    original_build = aggregate.build
 
-    def build_and_let_the_other_pass(pipeline, job, attempt, **more):
-        plain(pipeline, job, attempt, **more)
+    def build_after_other_run(pipeline, job, attempt, **options):
+        original_build(pipeline, job, attempt, **options)
         if job.run == "slow" and not started.is_set():
             started.set()
             assert folder.run("b.avro", run="fast") == 0
 
-    monkeypatch.setattr(aggregate, "build", build_and_let_the_other_pass)
+    monkeypatch.setattr(aggregate, "build", build_after_other_run)
     assert folder.run("a.avro", run="slow") == 0
     assert read_tallies(folder.results) == folder.expected(days[0] + days[1] + shared)
 
@@ -270,31 +272,31 @@ def test_a_run_that_died_before_its_commit_leaves_nothing_that_counts(folder, da
     ],
     ids=["empty", "csv", "no reports"],
 )
-def test_nothing_accepted_is_no_success(folder, capsys, content, letters, code):
+def test_a_run_that_accepts_no_report_fails(folder, capsys, content, letters, code):
     (folder.path / "reports" / "x.avro").write_bytes(content)
     assert folder.run("x.avro") == code
     assert "no report was accepted" in capsys.readouterr().err
     assert count_letters(folder.results) == (Counter(), letters)
 
 
-def test_every_report_refused_is_no_success(folder, days, capsys):
+def test_a_run_whose_reports_are_all_refused_fails(folder, days, capsys):
     folder.write("x.avro", [{**row, "collection": "other"} for row in days[0]])
     assert folder.run("x.avro") == 1
-    said = capsys.readouterr()
-    assert "accepted 0 + refused 500 (500 unknown_collection)" in said.out
-    assert "no report was accepted" in said.err
-    assert "dead_letters" in said.out
+    captured = capsys.readouterr()
+    assert "accepted 0 + refused 500 (500 unknown_collection)" in captured.out
+    assert "no report was accepted" in captured.err
+    assert "dead_letters" in captured.out
 
 
-def test_a_share_of_refused_reports_can_be_too_much(folder, days, capsys):
+def test_a_run_fails_when_too_large_a_share_of_reports_is_refused(folder, days, capsys):
     rows = [{**days[0][0], "group": "XX"}, *days[0][1:100]]
     folder.write("x.avro", rows)
-    assert folder.run("x.avro", more=["--max-refused", "1%"]) == 0
-    assert folder.run("x.avro", more=["--max-refused", "0.5%"]) == 1
+    assert folder.run("x.avro", options=["--max-refused", "1%"]) == 0
+    assert folder.run("x.avro", options=["--max-refused", "0.5%"]) == 1
     assert "1.00% of the reports were refused, allowed: 0.50%" in capsys.readouterr().err
     (folder.path / "reports" / "y.avro").write_bytes(b"damaged")
-    assert folder.run("[xy].avro", run="both", output=folder.path / "more", more=["--max-refused", "1%"]) == 1
-    assert folder.run("x.avro", more=["--max-refused", "most"]) == 2
+    assert folder.run("[xy].avro", run="both", output=folder.path / "more", options=["--max-refused", "1%"]) == 1
+    assert folder.run("x.avro", options=["--max-refused", "most"]) == 2
     assert "--max-refused: got 'most'" in capsys.readouterr().err
 
 
@@ -315,11 +317,11 @@ def test_rollups_take_several_folders_and_count_nothing_twice(folder, days, tmp_
     assert folder.run("day1.avro", output=tmp_path / "c") == 0
     assert folder.rollup(tmp_path / "a", tmp_path / "c", output=tmp_path / "weeks") == 2
     assert "have both counted" in capsys.readouterr().err
-    # A roll-up of less leaves what is there.
+    # A roll-up of less leaves the existing files.
     assert folder.rollup(tmp_path / "a", output=tmp_path / "weeks") == 1
     assert "stay as they are" in capsys.readouterr().err
-    again = read_results(str(tmp_path / "weeks"), "snapshots", Snapshot.from_avro)
-    assert [(s.key, s.reports) for s in again] == [(s.key, s.reports) for s in weeks]
+    unchanged = read_results(str(tmp_path / "weeks"), "snapshots", Snapshot.from_avro)
+    assert [(s.key, s.reports) for s in unchanged] == [(s.key, s.reports) for s in weeks]
 
 
 def test_streams_rollups_and_runs_have_folders_of_their_own(folder, days, tmp_path, capsys):
@@ -329,12 +331,12 @@ def test_streams_rollups_and_runs_have_folders_of_their_own(folder, days, tmp_pa
     assert folder.rollup(folder.results, output=tmp_path / "weeks") == 0
     assert folder.run("day2.avro", output=tmp_path / "weeks") == 2
     assert "batch runs need their own folder" in capsys.readouterr().err
-    watched = ["--watch", str(tmp_path), "--collections", str(tmp_path / "collections.yaml")]
-    assert command.main(["stream", *watched, "--output", str(folder.results)]) == 2
+    stream_arguments = ["--watch", str(tmp_path), "--collections", str(tmp_path / "collections.yaml")]
+    assert command.main(["stream", *stream_arguments, "--output", str(folder.results)]) == 2
     assert "give a stream a folder of its own" in capsys.readouterr().err
 
 
-def test_the_commands_for_a_scheduler_do_what_the_guide_says(tmp_path, monkeypatch):
+def test_the_scheduler_commands_of_the_batch_guide_run(tmp_path, monkeypatch):
     """Those of docs/batch.md, one after the other."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(Path(__file__).parents[2] / "examples", "examples")

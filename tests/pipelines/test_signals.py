@@ -1,4 +1,4 @@
-"""A signal ends a command at any moment with one line and the conventional exit code, and nothing stays behind."""
+"""A signal ends a command at any moment with one line and the conventional exit code, and leaves nothing behind."""
 
 import http.client
 import os
@@ -64,7 +64,7 @@ time.sleep(600)
 """
 
 
-def test_a_busy_program_ends_at_once_and_whole(tmp_path):
+def test_a_signal_ends_a_busy_program_at_once_without_partial_files(tmp_path):
     """Whatever its threads do: start processes, write results, fill the temporary folder, print, compute."""
     rng = random.Random(13)
     for number in SIGNALS:
@@ -92,7 +92,7 @@ def test_a_signal_that_the_parent_ignores_stays_ignored(tmp_path):
     assert program.end()[::2] == (143, "hushgram: stopped\n")
 
 
-def test_a_signal_ends_a_program_whose_reader_has_left(tmp_path):
+def test_a_signal_ends_a_program_whose_output_is_closed(tmp_path):
     program = Program([sys.executable, "-c", WAITING], tmp_path)
     assert program.process.stdout.readline() == "ready\n"
     program.process.stdout.close()
@@ -102,25 +102,25 @@ def test_a_signal_ends_a_program_whose_reader_has_left(tmp_path):
     program.check_nothing_is_left()
 
 
-def test_children_are_found_by_both_ways():
+def test_child_processes_are_found_through_proc_and_ps():
     with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as child:
 
-        def both():
+        def find_both():
             """Those of this test: other tests have children in this process, too."""
-            found = {pid for pid in signals.descendants() if _group_of(pid) == child.pid}
-            return found if len(found) == 2 else None
+            pids = {pid for pid in signals.descendants() if _find_group(pid) == child.pid}
+            return pids if len(pids) == 2 else None
 
         try:
-            found = eventually("both processes", both)
-            assert child.pid in found
+            pids = eventually("both processes", find_both)
+            assert child.pid in pids
             for processes in (signals._processes_of_linux(), signals._processes_of_ps()):
-                assert {os.getpid(), *found} <= {pid for pid, _ in processes}
+                assert {os.getpid(), *pids} <= {pid for pid, _ in processes}
                 assert (child.pid, os.getpid()) in processes
         finally:
             os.killpg(child.pid, signal.SIGKILL)
 
 
-def _group_of(pid):
+def _find_group(pid):
     try:
         return os.getpgid(pid)
     except ProcessLookupError:
@@ -132,22 +132,24 @@ def files(tmp_path_factory):
     """Collections, reports and results for commands to work on."""
     folder = tmp_path_factory.mktemp("signals")
     (folder / "collections.yaml").write_text(YAML)
-    (folder / "values.csv").write_text("minutes\n" + "".join(f"{place / 7}\n" for place in range(700_000)))
-    told = ["--collections", str(folder / "collections.yaml")]
-    assert command.main(["simulate", *told, "--reports", "200000", "--output", str(folder / "reports")]) == 0
-    read = ["--input", str(folder / "reports" / "*.avro"), "--output", str(folder / "results")]
-    assert command.main(["aggregate", *told, *read]) == 0
+    (folder / "values.csv").write_text("minutes\n" + "".join(f"{number / 7}\n" for number in range(700_000)))
+    collections_option = ["--collections", str(folder / "collections.yaml")]
+    assert (
+        command.main(["simulate", *collections_option, "--reports", "200000", "--output", str(folder / "reports")]) == 0
+    )
+    aggregation = ["--input", str(folder / "reports" / "*.avro"), "--output", str(folder / "results")]
+    assert command.main(["aggregate", *collections_option, *aggregation]) == 0
     return folder
 
 
-def commands_of(files, output):
-    told = ["--collections", files / "collections.yaml"]
+def list_commands(files, output):
+    collections_option = ["--collections", files / "collections.yaml"]
     many = ["--input", files / "reports" / "*.avro"] * 40
     return {
-        "aggregate": [*told, *many, "--output", output],
-        "rollup": [*told, "--input", files / "results", "--output", output, "--window", "1d"],
-        "plan": [*told, "--reports", "100000", "--runs", "900"],
-        "simulate": [*told, "--reports", "9000000", "--output", output],
+        "aggregate": [*collections_option, *many, "--output", output],
+        "rollup": [*collections_option, "--input", files / "results", "--output", output, "--window", "1d"],
+        "plan": [*collections_option, "--reports", "100000", "--runs", "900"],
+        "simulate": [*collections_option, "--reports", "9000000", "--output", output],
         "try": [f"{files}/values.csv:minutes", "--output", output],
         "show": [files / "results", "--follow"],
         "view": [files / "results", "--serve", "--port", "0"],
@@ -156,12 +158,12 @@ def commands_of(files, output):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["aggregate", "rollup", "plan", "simulate", "try", "show", "view"])
-def test_every_command_ends_with_one_line(name, files, tmp_path):
+def test_a_signal_ends_every_command_with_one_line(name, files, tmp_path):
     """While it is loaded, and at a random moment after that; a short command may have ended by itself."""
     rng = random.Random(name)
     for longest in (0.1, 5.0):
         number = rng.choice(SIGNALS)
-        program = Program([*COMMAND, name, *commands_of(files, tmp_path / "out")[name]], tmp_path)
+        program = Program([*COMMAND, name, *list_commands(files, tmp_path / "out")[name]], tmp_path)
         program.until_ready()
         time.sleep(rng.random() * longest)
         program.send_often(number, rng)
@@ -173,14 +175,14 @@ def test_every_command_ends_with_one_line(name, files, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_page_that_is_asked_for_ends_with_the_first_signal(files, tmp_path):
+def test_the_first_signal_ends_a_server_that_is_under_requests(files, tmp_path):
     """Clients ask on, all the time, from several threads."""
     rng = random.Random(12)
     for _ in range(3):
         program = Program([*COMMAND, "view", files / "results", "--serve", "--port", "0"], tmp_path)
         port = int(program.process.stdout.readline().split("/")[2].partition(":")[2])
-        ended = threading.Event()
-        clients = [threading.Thread(target=keep_asking, args=(port, ended)) for _ in range(4)]
+        stop = threading.Event()
+        clients = [threading.Thread(target=request_repeatedly, args=(port, stop)) for _ in range(4)]
         for client in clients:
             client.start()
         time.sleep(rng.random() / 2)
@@ -188,14 +190,14 @@ def test_a_page_that_is_asked_for_ends_with_the_first_signal(files, tmp_path):
         try:
             assert program.end()[::2] == (130, "hushgram: stopped\n")
         finally:
-            ended.set()
+            stop.set()
             for client in clients:
                 client.join()
         program.check_nothing_is_left()
 
 
-def keep_asking(port, ended):
-    while not ended.is_set():
+def request_repeatedly(port, stop):
+    while not stop.is_set():
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         with suppress(OSError, http.client.HTTPException):
             connection.request("GET", "/data/outline/none")
@@ -206,8 +208,10 @@ def keep_asking(port, ended):
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["stream", "--help"], ["show", "RESULTS"]], ids=["help", "help of a command", "show"]
 )
-def test_a_reader_that_leaves_ends_a_command_in_silence(files, arguments, tmp_path):
-    program = Program([*COMMAND, *(str(files / "results") if a == "RESULTS" else a for a in arguments)], tmp_path)
+def test_a_closed_pipe_ends_a_command_in_silence(files, arguments, tmp_path):
+    program = Program(
+        [*COMMAND, *(str(files / "results") if argument == "RESULTS" else argument for argument in arguments)], tmp_path
+    )
     program.process.stdout.close()
     assert program.process.wait(60) == 141
     assert program.process.stderr.read() == ""
@@ -215,8 +219,8 @@ def test_a_reader_that_leaves_ends_a_command_in_silence(files, arguments, tmp_pa
     program.check_nothing_is_left()
 
 
-def test_output_that_nothing_can_take_is_told_in_a_line(files):
+def test_output_that_cannot_be_written_is_reported_in_a_line(files):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*COMMAND, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1
-    assert done.stderr == "hushgram: cannot print: No space left on device\n"
+        completed = subprocess.run([*COMMAND, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert completed.returncode == 1
+    assert completed.stderr == "hushgram: cannot print: No space left on device\n"

@@ -20,11 +20,11 @@ def simulate(tmp_path):
     (tmp_path / "collections.yaml").write_text(YAML)
     (tmp_path / "values.csv").write_text("x\n0.5\n")
 
-    def run(collection="first", *more):
+    def run(collection="first", *options):
         output = tmp_path / f"reports{len(list(tmp_path.iterdir()))}"
         common = ["--collections", f"{tmp_path}/collections.yaml", "--collection", collection, "--ids"]
         common += ["--values", f"{tmp_path}/values.csv:x", "--reports", str(REPORTS), "--output", str(output)]
-        assert command.main(["simulate", *common, *more]) == 0
+        assert command.main(["simulate", *common, *options]) == 0
         records = []
         for path in sorted(output.glob("*.avro")):
             with path.open("rb") as file:
@@ -41,26 +41,26 @@ def test_commands_with_one_seed_share_neither_noise_nor_ids(simulate, tmp_path):
     records = [simulate("first"), simulate("second"), simulate("first", "--start", "2026-01-02T00:00Z")]
     (tmp_path / "values.csv").write_text("x\n0.501\n")
     records.append(simulate("first"))
-    cells = np.array([[record["cell"] for record in part] for part in records])
+    cells = np.array([[record["cell"] for record in records_of_command] for records_of_command in records])
     for first in range(len(records)):
         for second in range(first):
             # Six standard deviations: each pair fails by chance once in 10⁹. With the same noise, all would be equal.
             equal = (cells[first] == cells[second]).mean()
             assert abs(equal - chance) < 6 * np.sqrt(chance * (1 - chance) / REPORTS), (first, second)
-    ids = [{record["id"] for record in part} for part in records[:3]]
+    ids = [{record["id"] for record in records_of_command} for records_of_command in records[:3]]
     assert len(set().union(*ids)) == 3 * REPORTS
 
 
 def test_an_equal_command_repeats_its_reports(simulate):
-    once, again, packed = simulate(), simulate(), simulate("first", "--packed")
-    assert once == again
-    assert once != simulate("first", "--seed", "1")
-    assert sorted(record["cell"] for record in once) == sorted(b"".join(batch["cells"] for batch in packed))
+    first, second, packed = simulate(), simulate(), simulate("first", "--packed")
+    assert first == second
+    assert first != simulate("first", "--seed", "1")
+    assert sorted(record["cell"] for record in first) == sorted(b"".join(batch["cells"] for batch in packed))
 
 
 @pytest.mark.slow
 def test_values_drawn_with_the_same_seed_are_independent_of_the_noise(simulate, tmp_path):
-    """The values are those that the command's own generator would draw first, were it the one that people take."""
+    """The values are the first draws of the generator that people usually seed."""
     c = load_collections(tmp_path / "collections.yaml")["first"]
     errors = []
     for seed in range(20):
@@ -79,7 +79,7 @@ def test_help_states_the_default_seed(capsys):
     for name in command.COMMANDS:
         with pytest.raises(SystemExit):
             command.main([name, "--help"])
-        shown = " ".join(capsys.readouterr().out.split())
-        if "--seed" in shown:
-            defaults[name] = re.search(r"--seed N (?!.*--seed)[^-]*?\(default: ([0-9]+)\)", shown)[1]
+        text = " ".join(capsys.readouterr().out.split())
+        if "--seed" in text:
+            defaults[name] = re.search(r"--seed N (?!.*--seed)[^-]*?\(default: ([0-9]+)\)", text)[1]
     assert defaults == {"plan": "1", "simulate": "0"}

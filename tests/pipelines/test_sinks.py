@@ -1,4 +1,4 @@
-"""`--sink`: mistakes that end at once, and what is built of what was told."""
+"""`--sink`: mistakes that end at once, and the steps that are built from its options."""
 
 import argparse
 from functools import partial
@@ -34,7 +34,7 @@ def arguments(tmp_path):
 
 @pytest.mark.parametrize("name", ["aggregate", "stream"])
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("sinks", "words"),
     [
         (["nowhere"], ["got 'nowhere'", "bigquery:PROJECT.DATASET.TABLE", "kafka:TOPIC"]),
         (["mysql://a:b@localhost/x"], ["got 'mysql:…'", "bigquery:PROJECT.DATASET.TABLE"]),
@@ -57,9 +57,9 @@ def arguments(tmp_path):
         ([TABLE, TABLE], ["named twice", TABLE]),
     ],
 )
-def test_a_wrong_sink_ends_at_once_with_a_line(arguments, capsys, tmp_path, name, given, words):
-    told = [part for sink in given for part in ("--sink", sink)]
-    assert command.main([name, *arguments[name], *told, "--temp_location=gs://bucket/t"]) == 2
+def test_a_wrong_sink_ends_at_once_with_a_line(arguments, capsys, tmp_path, name, sinks, words):
+    options = [argument for sink in sinks for argument in ("--sink", sink)]
+    assert command.main([name, *arguments[name], *options, "--temp_location=gs://bucket/t"]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert all(word in line for word in words), line
     assert not (tmp_path / "never").exists()
@@ -85,8 +85,8 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(arguments, capsys,
 
 @pytest.mark.parametrize("sink", [TABLE, "prometheus:x.prom", "kafka:out", "mysql://a:secret@b/c", "nothing"])
 def test_a_rollup_takes_a_database_only(arguments, capsys, sink):
-    told = ["--input", "nowhere", "--output", "never", "--sink", sink]
-    assert command.main(["rollup", *arguments["aggregate"][:2], *told]) == 2
+    options = ["--input", "nowhere", "--output", "never", "--sink", sink]
+    assert command.main(["rollup", *arguments["aggregate"][:2], *options]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "allowed: postgresql://USER@HOST/DATABASE only" in line
     assert "secret" not in line
@@ -98,13 +98,13 @@ def test_load_jobs_need_a_place_on_cloud_storage(arguments, capsys):
     assert "--temp_location=gs://" in line
 
 
-def options_of(module, given):
+def parse_options(module, arguments):
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
-    return parser.parse_args(given)
+    return parser.parse_args(arguments)
 
 
-def translated(pipeline):
+def list_transforms(pipeline):
     proto, _ = pipeline.to_runner_api(return_context=True)
     return {transform.unique_name: transform for transform in proto.components.transforms.values()}
 
@@ -115,21 +115,23 @@ def translated(pipeline):
 )
 @pytest.mark.parametrize("table", [TABLE, "bigquery:some-project:results.snapshots"])
 def test_bigquery_translates_for_dataflow(arguments, tmp_path, monkeypatch, name, step, table):
-    """All that can be shown without the service: the job that it would be sent."""
+    """All that can be tested without the service: the job that it would receive."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    given = [*arguments[name], "--sink", table]
+    command_line = [*arguments[name], "--sink", table]
     if name == "aggregate":
-        job, for_beam = aggregate.job_of(options_of(aggregate, given), ON_DATAFLOW), ON_DATAFLOW
+        job, beam_arguments = aggregate.job_of(parse_options(aggregate, command_line), ON_DATAFLOW), ON_DATAFLOW
         build = partial(aggregate.build, attempt=plan_attempt("gs://bucket/results", job.run, [], []))
     else:
-        job, build = stream.job_of(options_of(stream, given), DATAFLOW), stream.build
-        for_beam = [*ON_DATAFLOW, "--streaming"]
-    pipeline = beam.Pipeline(options=PipelineOptions(for_beam))
+        job, build = stream.job_of(parse_options(stream, command_line), DATAFLOW), stream.build
+        beam_arguments = [*ON_DATAFLOW, "--streaming"]
+    pipeline = beam.Pipeline(options=PipelineOptions(beam_arguments))
     build(pipeline, job)
-    steps = translated(pipeline)
+    steps = list_transforms(pipeline)
     assert any(name.startswith(f"Sink 0, bigquery/Insert/{step}") for name in steps)
     assert ("Sink 0, bigquery/Refused" in steps) == (name == "stream")
-    [insert] = [part for part in steps.values() if part.spec.urn == "beam:transform:write_to_big_query:v0"]
+    [insert] = [
+        transform for transform in steps.values() if transform.spec.urn == "beam:transform:write_to_big_query:v0"
+    ]
     assert insert.unique_name == "Sink 0, bigquery/Insert"
-    assert len({part.environment_id for part in steps.values()} - {""}) == 1, "nothing but Python"
+    assert len({transform.environment_id for transform in steps.values()} - {""}) == 1, "nothing but Python"
     pipeline.run()

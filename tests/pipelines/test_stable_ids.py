@@ -1,4 +1,4 @@
-"""What a savepoint's timers are found by: ids of transforms that do not depend on what else there is."""
+"""Timers of a savepoint are found by ids of transforms, which do not depend on other collections."""
 
 import argparse
 
@@ -15,7 +15,7 @@ AGE = "  age: {domain: {low: 0, high: 63}, buckets: 64, epsilon: 1, windows: {si
 
 
 @pytest.fixture
-def translated(tmp_path):
+def translate_stream(tmp_path):
     """A stream's transforms by id, for a file of these collections."""
 
     def translate(*collections):
@@ -31,24 +31,24 @@ def translated(tmp_path):
     return translate
 
 
-def _timers(transforms):
+def _find_timers(transforms):
     """Ids of the transforms that have a timer, by their names."""
-    found = {}
+    timers = {}
     for identity, transform in transforms.items():
         if transform.spec.urn == "beam:transform:pardo:v1":
             payload = api.ParDoPayload.FromString(transform.spec.payload)
             if payload.timer_family_specs:
-                found[transform.unique_name] = identity
-    return found
+                timers[transform.unique_name] = identity
+    return timers
 
 
-def test_timers_keep_their_transforms_whatever_comes_in_front(translated):
-    alone, first, last = translated(COMMUTE), translated(AGE, COMMUTE), translated(COMMUTE, AGE)
-    assert len(_timers(alone)) == 2
-    assert _timers(alone).items() <= _timers(first).items()
-    assert _timers(first) == _timers(last)
+def test_timers_keep_their_transform_ids_when_collections_are_added(translate_stream):
+    alone, first, last = translate_stream(COMMUTE), translate_stream(AGE, COMMUTE), translate_stream(COMMUTE, AGE)
+    assert len(_find_timers(alone)) == 2
+    assert _find_timers(alone).items() <= _find_timers(first).items()
+    assert _find_timers(first) == _find_timers(last)
 
 
-def test_every_transform_has_an_id_of_its_own(translated):
-    transforms = translated(COMMUTE, AGE)
+def test_every_transform_has_an_id_of_its_own(translate_stream):
+    transforms = translate_stream(COMMUTE, AGE)
     assert len({transform.unique_name for transform in transforms.values()}) == len(transforms)

@@ -1,4 +1,4 @@
-"""`hushgram stream` before anything runs: engines and their options, mistakes that end at once, what translates."""
+"""`hushgram stream` before anything runs: engines and their options, mistakes, and the job that is built."""
 
 import argparse
 
@@ -23,7 +23,7 @@ def collections(tmp_path):
     return str(path)
 
 
-def test_what_flink_needs_for_exact_counts_is_set():
+def test_options_that_flink_needs_for_exact_counts_are_set():
     engine, options = for_stream(["--runner=FlinkRunner", "--parallelism", "4"])
     assert engine is FLINK
     assert "--finish_bundle_before_checkpointing" in options
@@ -32,7 +32,7 @@ def test_what_flink_needs_for_exact_counts_is_set():
     assert options[:3] == ["--runner=FlinkRunner", "--parallelism", "4"]
 
 
-def test_what_a_person_says_stays():
+def test_options_of_the_user_are_kept():
     _, options = for_stream(["--runner", "PortableRunner", "--checkpointing_interval", "20000", "--streaming"])
     assert not [option for option in options if option.startswith("--checkpointing_interval=")]
     assert options.count("--streaming") == 1
@@ -40,7 +40,7 @@ def test_what_a_person_says_stays():
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("extra", "word"),
     [
         (["--runner=DirectRunner"], "PrismRunner for one machine"),
         (["--runner=FnApiRunner"], "cannot run a stream"),
@@ -51,18 +51,18 @@ def test_what_a_person_says_stays():
         (["--runner=FlinkRunner", "--shutdown_sources_after_idle_ms=1"], "sources would end"),
     ],
 )
-def test_what_would_cost_exactness_is_refused(collections, tmp_path, capsys, given, word):
+def test_options_that_would_cost_exactness_are_refused(collections, tmp_path, capsys, extra, word):
     with pytest.raises(UsageError, match=word):
-        for_stream(given)
+        for_stream(extra)
     arguments = ["--collections", collections, "--watch", str(tmp_path), "--output", str(tmp_path / "o")]
-    assert command.main(["stream", *arguments, *given]) == 2
+    assert command.main(["stream", *arguments, *extra]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert word in line
     assert not (tmp_path / "o").exists()
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("extra", "word"),
     [
         (["--watch", "/no/such"], "no such directory"),
         (["--watch", "gs://bucket/*"], "none of"),
@@ -74,18 +74,18 @@ def test_what_would_cost_exactness_is_refused(collections, tmp_path, capsys, giv
         (["--kafka", "localhost:1", "--topic", "t", "--kafka-properties", "/no/such"], "cannot be read"),
     ],
 )
-def test_mistakes_end_at_once_with_a_line(collections, capsys, given, word):
-    assert command.main(["stream", "--collections", collections, "--output", "never", *given]) == 2
+def test_a_wrong_option_of_stream_ends_at_once_with_one_line(collections, capsys, extra, word):
+    assert command.main(["stream", "--collections", collections, "--output", "never", *extra]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert word in line
 
 
 def test_the_watermark_waits_for_the_most_patient_collection(collections, tmp_path):
-    assert job(collections, "--watch", str(tmp_path)).source.max_delay_ms == 300_000
+    assert build_job(collections, "--watch", str(tmp_path)).source.max_delay_ms == 300_000
 
 
-def job(collections, *given):
+def build_job(collections, *extra):
     parser = argparse.ArgumentParser()
     stream.add_arguments(parser)
-    options = parser.parse_args(["--collections", collections, "--output", "gs://bucket/results", *given])
+    options = parser.parse_args(["--collections", collections, "--output", "gs://bucket/results", *extra])
     return stream.job_of(options, DATAFLOW)

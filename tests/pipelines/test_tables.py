@@ -1,4 +1,4 @@
-"""The examples of `docs/tables.md`, run over the results of a real run, and held against the library's own reader."""
+"""The examples of `docs/tables.md`, run over the results of a real run, and compared with the library's own reader."""
 
 from dataclasses import replace
 
@@ -32,15 +32,15 @@ def base(tmp_path_factory):
     (base / "collections.yaml").write_text(YAML)
     common = ["--collections", str(base / "collections.yaml")]
     for seed, hours in (("1", "3"), ("2", "2")):
-        simulated = ["--values", "uniform", "--reports", "3000", "--hours", hours, "--seed", seed]
-        assert command.main(["simulate", *common, *simulated, "--output", str(base / f"reports{seed}")]) == 0
+        simulation = ["--values", "uniform", "--reports", "3000", "--hours", hours, "--seed", seed]
+        assert command.main(["simulate", *common, *simulation, "--output", str(base / f"reports{seed}")]) == 0
     for kind in ("parquet", "avro"):
         results = str(base / kind / "results")
-        told = [*common, "--output", results, "--format", kind, "--sink", f"prometheus:{base}/{kind}.prom"]
-        told += ["--run", "all"]
-        assert command.main(["aggregate", *told, "--input", f"{base}/reports?/*.avro"]) == 0
+        aggregation = [*common, "--output", results, "--format", kind, "--sink", f"prometheus:{base}/{kind}.prom"]
+        aggregation += ["--run", "all"]
+        assert command.main(["aggregate", *aggregation, "--input", f"{base}/reports?/*.avro"]) == 0
         first = read_all(results)
-        assert command.main(["aggregate", *told, "--input", f"{base}/reports2/*.avro", "--generation", "1"]) == 0
+        assert command.main(["aggregate", *aggregation, "--input", f"{base}/reports2/*.avro", "--generation", "1"]) == 0
         if kind == "parquet":
             for s in first:  # as if the correction were about to remove it
                 path = base / kind / "results" / "snapshots" / f"{pane_name(s)}.parquet"
@@ -66,22 +66,24 @@ def add_panes(results):
     for number, (generation, reports, index) in enumerate(
         [(0, 10**6, 9), (1, first.reports - 1, 9), (1, first.reports, 3)]
     ):
-        moved = tuple(replace(one, value=float(number)) for one in q)
-        pane = replace(first, pane=Pane(generation, index, "late"), reports=reports, quantiles=moved)
+        changed = tuple(replace(quantile, value=float(number)) for quantile in q)
+        pane = replace(first, pane=Pane(generation, index, "late"), reports=reports, quantiles=changed)
         path = f"{results}/snapshots/{pane_name(pane)}.parquet"
         write_atomically(path, FORMATS["parquet"](SNAPSHOT, [pane]))
 
 
-def expected(results):
-    found = read_results(str(results), "snapshots", Snapshot.from_avro)
-    medians = {s.key: next((q for q in s.quantiles or () if q.share == 0.5), None) for s in found}
-    told = {(k.collection, k.group, k.window_start): (q.value, q.low, q.high) for k, q in medians.items() if q}
-    assert len(told) > 6
-    assert 2.0 in {value for value, _, _ in told.values()}, "the third of the panes is the best"
-    return told
+def read_expected(results):
+    snapshots = read_results(str(results), "snapshots", Snapshot.from_avro)
+    medians = {s.key: next((q for q in s.quantiles or () if q.share == 0.5), None) for s in snapshots}
+    answers = {
+        (key.collection, key.group, key.window_start): (q.value, q.low, q.high) for key, q in medians.items() if q
+    }
+    assert len(answers) > 6
+    assert 2.0 in {value for value, _, _ in answers.values()}, "the third of the panes is the best"
+    return answers
 
 
-def by_window(rows):
+def group_by_window(rows):
     rows = [(c, g if isinstance(g, str) else None, round(t.timestamp() * 1000), *numbers) for c, g, t, *numbers in rows]
     assert len({row[:3] for row in rows}) == len(rows)
     return {row[:3]: row[3:] for row in rows}
@@ -93,32 +95,32 @@ def database():
         yield connection
 
 
-def test_duckdb_reads_parquet(base, database, monkeypatch):
+def test_the_duckdb_example_of_the_documents_reads_parquet(base, database, monkeypatch):
     monkeypatch.chdir(base / "parquet")
     [example] = read_examples("tables.md", "Files", "sql")
-    assert by_window(database.sql(example).fetchall()) == expected("results")
+    assert group_by_window(database.sql(example).fetchall()) == read_expected("results")
 
 
-def test_pandas_reads_parquet(base, monkeypatch):
+def test_the_pandas_example_of_the_documents_reads_parquet(base, monkeypatch):
     monkeypatch.chdir(base / "parquet")
     example, _ = read_examples("tables.md", "Files", "python")
     names = {}
     exec(example, names)
     columns = ["collection", "group", "window_start", "median", "low", "high"]
-    assert by_window(names["medians"][columns].itertuples(index=False)) == expected("results")
+    assert group_by_window(names["medians"][columns].itertuples(index=False)) == read_expected("results")
 
 
-def test_polars_reads_avro(base, monkeypatch):
+def test_the_polars_example_of_the_documents_reads_avro(base, monkeypatch):
     monkeypatch.chdir(base / "avro")
     _, example = read_examples("tables.md", "Files", "python")
     names = {}
     exec(example, names)
     columns = ["collection", "group", "window_start", "median", "low", "high"]
-    assert by_window(names["medians"].select(columns).rows()) == expected("results")
+    assert group_by_window(names["medians"].select(columns).rows()) == read_expected("results")
 
 
-def test_bigquerys_queries_mean_what_they_say(base, database, monkeypatch):
-    """Without the service: read as BigQuery's SQL, said in DuckDB's, and run there."""
+def test_bigquery_queries_of_the_documents_give_the_medians(base, database, monkeypatch):
+    """Without the service: read as BigQuery's SQL, translated to DuckDB's, and run there."""
     monkeypatch.chdir(base / "parquet")
     view, query = read_examples("tables.md", "BigQuery", "sql")
     database.sql("ATTACH ':memory:' AS \"some-project\"")
@@ -127,16 +129,18 @@ def test_bigquerys_queries_mean_what_they_say(base, database, monkeypatch):
     database.sql(f"CREATE TABLE {table} AS SELECT * FROM 'results/snapshots/*/*.parquet'")
     database.sql(f"INSERT INTO {table} SELECT * FROM {table}")  # rows may come twice
     for statement in (view, query):
-        [said] = sqlglot.transpile(statement, read="bigquery", write="duckdb")
-        found = database.sql(said)
-    assert by_window(found.fetchall()) == expected("results")
+        [duckdb_statement] = sqlglot.transpile(statement, read="bigquery", write="duckdb")
+        answer = database.sql(duckdb_statement)
+    assert group_by_window(answer.fetchall()) == read_expected("results")
 
 
 def test_prometheus_sees_the_newest_of_the_run(base):
     """The second run came last; its windows are those of the first two hours."""
-    found = [s for s in read_all(base / "avro" / "results") if s.pane.generation == 1 and s.pane.timing == "on_time"]
+    snapshots = [
+        s for s in read_all(base / "avro" / "results") if s.pane.generation == 1 and s.pane.timing == "on_time"
+    ]
     newest = {}
-    for s in sorted(found, key=lambda s: s.key.window_end):
+    for s in sorted(snapshots, key=lambda s: s.key.window_end):
         newest[s.key.collection, s.key.group or ""] = s.mean
     families = text_string_to_metric_families((base / "avro.prom").read_text())
     [means] = [family for family in families if family.name == "hushgram_mean"]

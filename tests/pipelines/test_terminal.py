@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: tables, their width, and that nothing but text reaches a pipe or a log."""
+"""Output in a terminal: tables, their width, and that nothing but text reaches a pipe or a log."""
 
 import json
 import os
@@ -20,7 +20,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: f"{
 
 
 @given(st.lists(st.tuples(CELLS, NUMBERS, CELLS), min_size=1, max_size=8))
-def test_a_table_holds_every_cell_as_it_is_and_takes_the_width_that_it_says(rows):
+def test_a_table_holds_every_cell_unchanged_within_its_computed_width(rows):
     from rich.cells import cell_len
 
     heading = ["first", "number", "third"]
@@ -28,9 +28,9 @@ def test_a_table_holds_every_cell_as_it_is_and_takes_the_width_that_it_says(rows
     assert len(lines) == len(rows) + 1
     assert max(map(cell_len, lines)) <= table_width(heading, rows)
     for line, row in zip(lines[1:], rows, strict=True):
-        place = 0
+        position = 0
         for cell in row:
-            place = line.index(cell.rstrip(), place) + len(cell.rstrip())
+            position = line.index(cell.rstrip(), position) + len(cell.rstrip())
     assert not any(map(ANSI.search, lines))
 
 
@@ -44,11 +44,11 @@ def results(tmp_path_factory):
     """A folder with a window in which an interval misses the truth, and one in which none does."""
     base = tmp_path_factory.mktemp("terminal")
     (base / "c.yaml").write_text("collections: {commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}}")
-    known = ["--collections", f"{base}/c.yaml"]
-    simulated = ["--values", "gamma(4,9)", "--reports", "20000", "--hours", "2", "--output", f"{base}/reports"]
-    assert command.main(["simulate", *known, *simulated]) == 0
-    counted = ["--input", f"{base}/reports/*.avro", "--output", f"{base}/results"]
-    assert command.main(["aggregate", *known, *counted]) == 0
+    collections_option = ["--collections", f"{base}/c.yaml"]
+    simulation = ["--values", "gamma(4,9)", "--reports", "20000", "--hours", "2", "--output", f"{base}/reports"]
+    assert command.main(["simulate", *collections_option, *simulation]) == 0
+    aggregation = ["--input", f"{base}/reports/*.avro", "--output", f"{base}/results"]
+    assert command.main(["aggregate", *collections_option, *aggregation]) == 0
     lines = [json.loads(line) for line in (base / "reports" / "truth.jsonl").read_text().splitlines()]
     lines[0]["mean"] += 20
     (base / "truth.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -57,14 +57,14 @@ def results(tmp_path_factory):
 
 def test_show_puts_the_truth_below_and_marks_the_intervals_that_miss_it(results, capsys):
     assert command.main(["show", f"{results}/results", "--truth", f"{results}/truth.jsonl"]) == 0
-    said = capsys.readouterr().out
-    truths = [line for line in said.splitlines() if line.startswith("    in truth")]
+    output = capsys.readouterr().out
+    truths = [line for line in output.splitlines() if line.startswith("    in truth")]
     assert len(truths) == 2
     assert " *" in truths[0]
     missed = sum(line.count(" *") for line in truths)
     assert (
         f"\n{4 - missed} of 4 intervals hold the truth; * marks the others.\nOf 95 % intervals 1 in 20 misses it"
-        in said
+        in output
     )
 
 
@@ -80,14 +80,14 @@ def test_show_fits_the_terminal_and_keeps_whole_numbers(results, capsys, monkeyp
     lines = ANSI.sub("", capsys.readouterr().out).splitlines()
     assert max(map(len, lines)) <= width
     assert ("▁" in "".join(lines)) == (width >= 100)
-    # What is shown is shown whole: each row is the beginning of the piped one, as far as columns go.
-    for line, whole in zip(lines, piped.splitlines(), strict=True):
+    # No cell is cut: each row is the beginning of the piped one, as far as columns go.
+    for line, full_line in zip(lines, piped.splitlines(), strict=True):
         numbers = re.findall(r"[0-9][0-9,.]*", line)
-        assert numbers == re.findall(r"[0-9][0-9,.]*", whole)[: len(numbers)]
+        assert numbers == re.findall(r"[0-9][0-9,.]*", full_line)[: len(numbers)]
 
 
-def in_terminal(arguments):
-    """What a command prints when it is started in a terminal."""
+def run_in_terminal(arguments):
+    """The exit code and the output of a command that is started in a terminal."""
     parent, child = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "hushgram", *arguments],
@@ -97,28 +97,28 @@ def in_terminal(arguments):
         env={**os.environ, "TERM": "xterm"},
     )
     os.close(child)
-    said = b""
+    output = b""
     try:
-        while part := os.read(parent, 1 << 16):
-            said += part
+        while chunk := os.read(parent, 1 << 16):
+            output += chunk
     except OSError:  # the child has closed its end
         pass
     finally:
         os.close(parent)
         process.wait()
-    return process.returncode, said.decode()
+    return process.returncode, output.decode()
 
 
 @pytest.mark.slow
 def test_a_terminal_gets_bold_headings_and_progress_on_one_line(results):
-    code, said = in_terminal(["show", f"{results}/results"])
+    code, output = run_in_terminal(["show", f"{results}/results"])
     assert code == 0
-    assert "\x1b[1mwindow (UTC)" in said
-    counted = ["--input", f"{results}/reports/*.avro", "--output", f"{results}/again"]
-    code, said = in_terminal(["aggregate", "--collections", f"{results}/c.yaml", *counted])
+    assert "\x1b[1mwindow (UTC)" in output
+    aggregation = ["--input", f"{results}/reports/*.avro", "--output", f"{results}/again"]
+    code, output = run_in_terminal(["aggregate", "--collections", f"{results}/c.yaml", *aggregation])
     assert code == 0
-    assert re.search(r"\r\x1b\[2K(running, \d+ s|[0-9,]+ reports read)", said)
-    assert "\x1b[?25l" not in said, "the cursor is hidden, and a signal would leave it so"
+    assert re.search(r"\r\x1b\[2K(running, \d+ s|[0-9,]+ reports read)", output)
+    assert "\x1b[?25l" not in output, "the cursor is hidden, and a signal would leave it so"
 
 
 def test_the_version_is_that_of_the_package(capsys):

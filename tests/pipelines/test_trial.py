@@ -1,4 +1,4 @@
-"""`hushgram try`: the domain that it proposes, what it prints and writes, and how wrong input ends."""
+"""`hushgram try`: the domain that it proposes, its output and files, and how wrong input ends."""
 
 import json
 import math
@@ -29,7 +29,7 @@ SAMPLES = st.one_of(
 )
 
 
-def clipped(values, proposal):
+def clipped_shares(values, proposal):
     """The shares of values below and above a domain."""
     return float((values < proposal.low).mean()), float((values > proposal.high).mean())
 
@@ -40,7 +40,7 @@ def test_a_proposal_is_a_possible_collection_that_clips_few_values(values):
     proposal = propose(values)
     assert Collection(name="c", epsilon=1, **proposal.parameters()).buckets == proposal.buckets
     # A quantile lies between two values: of few values one may be outside.
-    assert max(clipped(values, proposal)) <= 0.005 + 1 / values.size
+    assert max(clipped_shares(values, proposal)) <= 0.005 + 1 / values.size
 
 
 @given(SAMPLES)
@@ -48,7 +48,7 @@ def test_a_linear_domain_is_not_much_longer_than_the_values(values):
     assume(values.min() < values.max())
     proposal = propose(values)
     length = float(values.max() - values.min())
-    least = 2**19 * math.ulp(float(np.abs(values).max()))  # buckets must be told apart
+    least = 2**19 * math.ulp(float(np.abs(values).max()))  # buckets must be distinct
     zero = max(proposal.high / 4, 0) if proposal.low == 0 else 0
     if proposal.scale == "linear":
         assert proposal.high - proposal.low <= max(1.25 * length + zero, length + 2, least)
@@ -58,17 +58,19 @@ def test_a_linear_domain_is_not_much_longer_than_the_values(values):
 def test_another_unit_that_is_a_power_of_ten_proposes_the_same_domain_in_it(values, power):
     values = np.unique(np.round(np.clip(values, -1e6, 1e6) * 8) + 0.5)  # exact, and never whole
     assume(values.size > 1)
-    here, there = propose(values), propose(values * 10.0**power)
-    assume(here.scale == there.scale)  # a limit may be met in one unit and missed by rounding in the other
-    if max(abs(here.low), abs(here.high)) / (here.high - here.low) < 100:
+    proposal, scaled_proposal = propose(values), propose(values * 10.0**power)
+    assume(
+        proposal.scale == scaled_proposal.scale
+    )  # a limit may be met in one unit and missed by rounding in the other
+    if max(abs(proposal.low), abs(proposal.high)) / (proposal.high - proposal.low) < 100:
         # Ends are multiples of a step that is rounded to 1, 2 or 5: it may fall on the next one.
-        length = (here.high - here.low) * 10.0**power
-        for mine, theirs in ((here.low, there.low), (here.high, there.high)):
-            assert abs(theirs - mine * 10.0**power) <= 0.11 * length
+        length = (proposal.high - proposal.low) * 10.0**power
+        for end, scaled_end in ((proposal.low, scaled_proposal.low), (proposal.high, scaled_proposal.high)):
+            assert abs(scaled_end - end * 10.0**power) <= 0.11 * length
 
 
 @given(SAMPLES)
-def test_ends_are_round_numbers(values):
+def test_ends_of_a_proposed_domain_are_round_numbers(values):
     assume(values.min() < values.max())
     proposal = propose(values)
     digits = [len(Decimal(repr(end)).normalize().as_tuple().digits) for end in (proposal.low, proposal.high)]
@@ -92,7 +94,7 @@ def test_ends_are_round_numbers(values):
         ("salaries", {"low": 0, "high": 100_000}),
     ],
 )
-def test_what_it_proposes_for_common_numbers(values, expected):
+def test_domains_proposed_for_common_numbers(values, expected):
     rng = np.random.default_rng(1)
     samples = {
         "dice": rng.integers(1, 7, 1000).astype(float),
@@ -108,7 +110,7 @@ def test_what_it_proposes_for_common_numbers(values, expected):
     assert len(set(samples[values])) <= MOST_WHOLE_NUMBERS or not expected.get("integer")
 
 
-def test_an_end_that_is_given_stays():
+def test_an_end_set_by_the_user_is_kept():
     values = np.random.default_rng(1).normal(50, 5, 1000)
     assert propose(values, low=0).parameters()["low"] == 0
     assert propose(values, high=64.25).parameters()["high"] == 64.25
@@ -127,7 +129,7 @@ def test_the_printed_file_defines_the_same_collection(values, name, epsilon):
 # The command ----------------------------------------------------------------------------------------------------------
 
 
-def write(path, values, column="minutes"):
+def write_column(path, values, column="minutes"):
     frame = pl.DataFrame({"other": ["x"] * len(values), column: values})
     {".csv": frame.write_csv, ".tsv": lambda p: frame.write_csv(p, separator="\t"), ".parquet": frame.write_parquet,
      ".jsonl": frame.write_ndjson}[path.suffix](path)  # fmt: skip
@@ -138,22 +140,22 @@ def write(path, values, column="minutes"):
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".jsonl"])
 def test_numbers_go_through_devices_pipeline_and_page(tmp_path, capsys, ending):
     values = np.random.default_rng(1).gamma(4, 9, 2000)
-    source, output = write(tmp_path / f"data{ending}", values), tmp_path / "out"
-    for epsilon in ("3", "4"):  # what it has made before, it replaces
+    source, output = write_column(tmp_path / f"data{ending}", values), tmp_path / "out"
+    for epsilon in ("3", "4"):  # it replaces its own earlier files
         options = ["--unit", "minutes", "--epsilon", epsilon, "--output", str(output)]
         assert command.main(["try", source, *options]) == 0
-        said = capsys.readouterr()
-    assert said.err == ""
-    assert "domain: 0 to 150 minutes, 1,024 buckets, at ε = 4" in said.out
-    assert "read 100,000 reports = accepted 100,000 + refused 0" in said.out
-    [estimate] = [line for line in said.out.splitlines() if line.startswith("  2026-01-01 00:00 – 01:00")]
+        captured = capsys.readouterr()
+    assert captured.err == ""
+    assert "domain: 0 to 150 minutes, 1,024 buckets, at ε = 4" in captured.out
+    assert "read 100,000 reports = accepted 100,000 + refused 0" in captured.out
+    [estimate] = [line for line in captured.out.splitlines() if line.startswith("  2026-01-01 00:00 – 01:00")]
     assert abs(float(estimate.split()[5].replace(",", "")) - values.mean()) < 2  # twenty standard errors
-    assert "    in truth" in said.out
+    assert "    in truth" in captured.out
     text = (output / "collections.yaml").read_text()
-    assert text in said.out
+    assert text in captured.out
     [collection] = parse_collections(text).values()
     assert (collection.name, collection.unit, collection.epsilon) == ("minutes", "minutes", 4.0)
-    assert (output / "page.html").resolve().as_uri() in said.out
+    assert (output / "page.html").resolve().as_uri() in captured.out
     assert b"minutes" in (output / "page.html").read_bytes()
     truth = json.loads((output / "truth.jsonl").read_text())
     assert truth["reports"] == 100_000
@@ -179,9 +181,9 @@ def test_hostile_input_ends_in_one_line(tmp_path, capsys, case):
     path = tmp_path / "data.csv"
     path.write_text(content)
     assert command.main(["try", f"{path}{column}", "--output", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert message in said.err
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert message in captured.err
     assert not (tmp_path / "out").exists()
 
 
@@ -196,17 +198,19 @@ def test_hostile_input_ends_in_one_line(tmp_path, capsys, case):
     ],
 )
 def test_wrong_options_end_in_one_line(tmp_path, capsys, options, message):
-    source = write(tmp_path / "data.csv", [1.5, 2.5])
+    source = write_column(tmp_path / "data.csv", [1.5, 2.5])
     assert command.main(["try", source, *options, "--output", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert message in said.err
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert message in captured.err
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path, capsys):
+def test_try_refuses_an_output_folder_with_other_files(tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
-    assert command.main(["try", write(tmp_path / "data.csv", [1.5, 2.5]), "--output", str(tmp_path / "out")]) == 2
+    assert (
+        command.main(["try", write_column(tmp_path / "data.csv", [1.5, 2.5]), "--output", str(tmp_path / "out")]) == 2
+    )
     assert "holds other files" in capsys.readouterr().err
     assert (tmp_path / "out" / "thesis.txt").read_text() == "years of work"
     assert len(list((tmp_path / "out").iterdir())) == 1
