@@ -49,9 +49,9 @@ def test_relative_links_lead_to_files_and_headings(page):
 @pytest.mark.parametrize("page", PAGES, ids=list_page_names(PAGES))
 def test_code_files_named_in_the_documents_exist(page):
     files = [path for path in ROOT.rglob("*.py") if not {".venv", "build", ".tools"} & set(path.parts)]
-    known = {str(path.relative_to(ROOT)) for path in files}
+    paths = {str(path.relative_to(ROOT)) for path in files}
     for name in re.findall(r"`([\w./-]+\.py)`", page.read_text(encoding="utf-8")):
-        assert any(f"/{path}".endswith(f"/{name}") for path in known), name
+        assert any(f"/{path}".endswith(f"/{name}") for path in paths), name
 
 
 def test_the_readme_is_read_in_one_sitting():

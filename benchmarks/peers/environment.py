@@ -54,7 +54,7 @@ def interpreter(folder: Path) -> Path:
 
 
 def install(peer: Peer, python: Path) -> None:
-    """The peer at its pinned version; where all is there already, pip asks nobody."""
+    """The peer at its pinned version; where it is installed already, pip sends no request."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     packages = [peer.distribution, *peer.extra_requirements]
     _run([*command, "--constraint", str(REQUIREMENTS), *packages], "it cannot be installed here")

@@ -227,5 +227,5 @@ class FakeBag:
 
 
 class FakeTimer:
-    def set(self, when: Any) -> None:
+    def set(self, time_: Any) -> None:
         pass

@@ -201,18 +201,22 @@ def tallies(*counts, key=KEY):
 
 
 def test_one_report_more_or_less_is_noticed_whichever_cell_it_is_in():
-    sent = tallies(3, 0, 5)
-    assert verdict.find_overcounted(sent, sent) == verdict.find_undercounted(sent, sent) == []
+    sent_tallies = tallies(3, 0, 5)
+    assert (
+        verdict.find_overcounted(sent_tallies, sent_tallies)
+        == verdict.find_undercounted(sent_tallies, sent_tallies)
+        == []
+    )
     for cell in range(3):
         more, less = tallies(3, 0, 5), tallies(3, 0, 5)
         more[KEY][cell] += 1
         less[KEY][cell] -= 1
-        assert len(verdict.find_overcounted(more, sent)) == 1
-        assert len(verdict.find_undercounted(less, sent)) == 1
+        assert len(verdict.find_overcounted(more, sent_tallies)) == 1
+        assert len(verdict.find_undercounted(less, sent_tallies)) == 1
     # As many as were sent, and yet one too many and one missing.
     moved = tallies(2, 1, 5)
-    assert "too many of cell 1" in verdict.find_overcounted(moved, sent)[0]
-    assert "too few of cell 0" in verdict.find_undercounted(moved, sent)[0]
+    assert "too many of cell 1" in verdict.find_overcounted(moved, sent_tallies)[0]
+    assert "too few of cell 0" in verdict.find_undercounted(moved, sent_tallies)[0]
 
 
 def test_a_missing_window_and_an_invented_window_are_noticed():
@@ -223,14 +227,14 @@ def test_a_missing_window_and_an_invented_window_are_noticed():
 
 
 def test_a_missing_letter_and_a_surplus_letter_are_noticed():
-    sent = Counter(duplicate=5, too_old=1)
-    assert verdict.find_wrong_letters(sent, sent, sent) == []
-    assert verdict.find_wrong_letters(Counter(duplicate=3), Counter(duplicate=2), sent) == []
-    [problem] = verdict.find_wrong_letters(Counter(duplicate=4, too_old=1), sent, sent)
+    sent_letters = Counter(duplicate=5, too_old=1)
+    assert verdict.find_wrong_letters(sent_letters, sent_letters, sent_letters) == []
+    assert verdict.find_wrong_letters(Counter(duplicate=3), Counter(duplicate=2), sent_letters) == []
+    [problem] = verdict.find_wrong_letters(Counter(duplicate=4, too_old=1), sent_letters, sent_letters)
     assert problem == "dead letters duplicate: 4 reports, expected 5"
-    [problem] = verdict.find_wrong_letters(Counter(duplicate=6), Counter(duplicate=2), sent)
+    [problem] = verdict.find_wrong_letters(Counter(duplicate=6), Counter(duplicate=2), sent_letters)
     assert problem == "dead letters duplicate: 6 reports, expected 2 to 5"
-    [problem] = verdict.find_wrong_letters(Counter(duplicate=5, too_old=1, undecodable=1), sent, sent)
+    [problem] = verdict.find_wrong_letters(Counter(duplicate=5, too_old=1, undecodable=1), sent_letters, sent_letters)
     assert problem == "dead letters undecodable: 1 reports, expected 0"
 
 

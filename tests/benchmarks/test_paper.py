@@ -153,7 +153,7 @@ def test_a_small_reproduction_writes_page_figures_and_tables(tmp_path, capsys):
     assert f"{len(tiny_settings)} of them kept" in capsys.readouterr().out
 
 
-def test_the_page_in_the_docs_links_figures_that_are_there():
+def test_the_paper_page_of_the_docs_links_existing_figures():
     docs = Path(__file__).parents[2] / "docs"
     links = re.findall(r"\]\((paper/[^)]+)\)", (docs / "paper.md").read_text())
     assert {docs / link for link in links} == set((docs / "paper").iterdir())

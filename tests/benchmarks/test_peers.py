@@ -54,7 +54,7 @@ def test_errors_are_those_of_each_run_against_its_own_truth():
     assert summaries["MSE"] == Summary.of([0.0, 0.5])
 
 
-def test_estimates_are_projected_only_where_it_is_asked_for():
+def test_estimates_are_projected_only_on_request():
     truths, estimates = np.array([[1.0, 0.0]] * 2), np.array([[1.5, -0.5]] * 2)
     assert errors(truths, estimates, projected=True)["MSE"].mean == 0
     assert errors(truths, estimates, projected=False)["MSE"].mean == 0.25
@@ -205,7 +205,7 @@ def test_an_audit_above_epsilon_is_called_a_broken_promise():
     assert parse_cells(audits([make_library()], 5.0))[2][-1] == "nothing against it"
 
 
-def test_a_missing_peer_has_a_row_that_says_why():
+def test_a_missing_peer_has_a_row_with_the_reason():
     row = parse_cells(overview([make_library("no network")], {"beta": TRUTH}, 1.0))[2]
     assert row[:2] == ["other 1.0", "not measured: no network"]
     assert set(row[2:]) == {"–"}

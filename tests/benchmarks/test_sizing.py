@@ -175,7 +175,7 @@ def test_no_span_has_more_messages_than_the_busiest_hour_and_no_day_more_than_a_
     assert load.most_messages(min(one, other)) <= load.most_messages(max(one, other)) * (1 + 1e-9)
 
 
-def test_early_and_max_age_move_what_the_page_says_they_move():
+def test_early_and_max_age_change_the_figures_that_the_page_names():
     plain = Load(SMALL, 10**8, ids=True, late=0.01)
     rare = replace(plain, collection=with_windows(early=10 * SMALL.windows.early))
     young = replace(plain, collection=with_windows(max_age=SMALL.windows.max_age // 10))
@@ -188,7 +188,7 @@ def test_early_and_max_age_move_what_the_page_says_they_move():
     assert replace(plain, late=0).late_panes(of_group=False) == 0
 
 
-def test_windows_that_overlap_are_kept_and_merged_as_often():
+def test_overlapping_windows_are_kept_and_merged_as_often_as_they_overlap():
     plain = Load(SMALL, 10**8)
     sliding = replace(plain, collection=with_windows(every=SMALL.windows.size // 4))
     assert sliding.windows_of_slice == 4

@@ -124,7 +124,7 @@ def pickles(coder):
 
 
 @pytest.mark.parametrize("name", ["aggregate", "stream"])
-def test_the_command_translates_its_job_and_starts_none(name, arguments_by_command, capsys):
+def test_a_dry_run_translates_the_job_and_does_not_start_it(name, arguments_by_command, capsys):
     assert command.main([name, *arguments_by_command[name]]) == 0
     assert capsys.readouterr().out == "the job is translated, and was not started\n"
 
@@ -176,9 +176,9 @@ def test_accumulators_are_never_pickled(name, jobs):
 def test_a_stream_reads_the_subscription_and_inserts_into_the_table(jobs):
     translated = jobs["stream"]
     reads = [step for step in translated.steps.values() if step.spec.urn == "beam:transform:pubsub_read:v1"]
-    [read] = [api.PubSubReadPayload.FromString(step.spec.payload) for step in reads]
-    assert read.subscription == SUBSCRIPTION
-    assert not read.with_attributes
+    [read_payload] = [api.PubSubReadPayload.FromString(step.spec.payload) for step in reads]
+    assert read_payload.subscription == SUBSCRIPTION
+    assert not read_payload.with_attributes
     assert any(name.startswith("Sink 0, bigquery/Insert/_StreamToBigQuery") for name in translated.steps)
     assert translated.job.proto.type_ == type(translated.job.proto.type_).JOB_TYPE_STREAMING
 
@@ -190,7 +190,7 @@ def test_a_batch_job_is_translated_as_batch_and_loads_the_table(jobs):
 
 
 @pytest.mark.parametrize("name", ["aggregate", "stream"])
-def test_all_steps_run_in_one_image_of_the_same_beam_as_here(name, jobs):
+def test_all_steps_run_in_one_image_of_the_installed_beam_version(name, jobs):
     [environment] = jobs[name].proto.components.environments.values()
     image = api.DockerPayload.FromString(environment.payload).container_image
     assert image.endswith(f"/beam_python{sys.version_info[0]}.{sys.version_info[1]}_sdk:{beam.__version__}")

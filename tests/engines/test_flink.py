@@ -128,7 +128,7 @@ def _check_on_time_panes(topic, collections, stream, output):
 
 
 def _wait_until_all_is_read(topic):
-    """By the offsets that the job commits, which also show its lag to whoever watches the broker."""
+    """By the offsets that the job commits, which also show its lag to those who watch the broker."""
     consumer = Consumer({"bootstrap.servers": topic.broker.address, "group.id": "hushgram"})
     partitions = [TopicPartition(topic.name, partition) for partition in range(4)]
 

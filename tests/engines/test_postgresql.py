@@ -257,7 +257,7 @@ def test_a_server_that_is_killed_in_mid_run_and_comes_back_has_everything(postgr
             postgres.kill()
             with pytest.raises(psycopg.OperationalError):
                 holder.execute("SELECT 1")
-        time.sleep(1)  # some attempts in vain
+        time.sleep(1)  # for some failed attempts
         assert run.alive, run.tail()
         postgres.start()
         assert run.join(120) == 0, run.tail()

@@ -49,7 +49,7 @@ def test_a_watched_directory_on_prism_is_counted_exactly(collections, prism, now
     (inbox / "back\\slash [1].avro").write_bytes(encode_avro_file(rows[1::4]))
     (inbox / "late.avro").symlink_to(tmp_path / "later")  # leads nowhere yet
     (inbox / "loop.avro").symlink_to("loop.avro")
-    (inbox / "broken.avro").symlink_to("/proc/self/mem")  # a regular file whose first byte cannot be read, by nobody
+    (inbox / "broken.avro").symlink_to("/proc/self/mem")  # a regular file whose first byte nobody can read
     os.mkfifo(inbox / "fifo.avro")
     os.mknod(inbox / "socket.avro", stat.S_IFSOCK | 0o600)
     run = start_stream("--watch", inbox, "--watch-patience=10s", f"--prism_location={prism}")

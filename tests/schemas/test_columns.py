@@ -33,27 +33,29 @@ reports = st.fixed_dictionaries({**common, "cell": longs})
 batches = st.fixed_dictionaries({**common, "cells": st.binary(max_size=40)})
 
 
-def body(definition, rows, schema=None):
+def encode_body(definition, rows, schema=None):
     stream = io.BytesIO()
     for row in rows:
         fastavro.schemaless_writer(stream, schema or definition.parsed, row)
     return stream.getvalue()
 
 
-def rows_of(columns):
+def to_rows(columns):
     """Columns as the records they were."""
     rows = []
     for index in range(len(columns)):
-        own = {"cell": int(columns.cells[index])} if columns.cells is not None else {"cells": columns.packed[index]}
-        upload = b"".join(int(half).to_bytes(8, "big") for half in columns.id[index])
+        cell_field = (
+            {"cell": int(columns.cells[index])} if columns.cells is not None else {"cells": columns.packed[index]}
+        )
+        id_bytes = b"".join(int(half).to_bytes(8, "big") for half in columns.id[index])
         rows.append(
             {
                 "collection": columns.collection.names[columns.collection.codes[index]],
                 "revision": int(columns.revision[index]).to_bytes(8, "big"),
                 "event_time": int(columns.event_time[index]),
                 "group": columns.group.names[columns.group.codes[index]],
-                "id": upload if columns.has_id[index] else None,
-                **own,
+                "id": id_bytes if columns.has_id[index] else None,
+                **cell_field,
             }
         )
     return rows
@@ -61,16 +63,16 @@ def rows_of(columns):
 
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from([(REPORT, reports), (REPORT_BATCH, batches)]))
-def test_columns_hold_what_was_written(data, kind):
+def test_columns_hold_the_records_that_were_written(data, kind):
     definition, records = kind
     rows = data.draw(st.lists(records, max_size=8))
-    block = body(definition, rows)
-    assert rows_of(decode(definition, definition.parsed, len(rows), block)) == rows
-    again = json.loads(definition.text)  # as a file's header tells it, with docs and defaults
-    assert rows_of(decode(definition, again, len(rows), block)) == rows
+    block = encode_body(definition, rows)
+    assert to_rows(decode(definition, definition.parsed, len(rows), block)) == rows
+    header_schema = json.loads(definition.text)  # as in a file's header, with docs and defaults
+    assert to_rows(decode(definition, header_schema, len(rows), block)) == rows
 
 
-def _sample(count=12):
+def _make_sample(count=12):
     rng = np.random.default_rng(1)
     return [
         {
@@ -86,9 +88,9 @@ def _sample(count=12):
 
 
 def test_a_flipped_bit_is_refused_or_still_a_report():
-    rows = _sample()
-    block = body(REPORT, rows)
-    read = refused = 0
+    rows = _make_sample()
+    block = encode_body(REPORT, rows)
+    accepted = refused = 0
     for position in range(len(block)):
         for bit in (0, 3, 7):
             damaged = bytearray(block)
@@ -98,19 +100,19 @@ def test_a_flipped_bit_is_refused_or_still_a_report():
             except DamagedError:
                 refused += 1
                 continue
-            read += 1
-            # What is accepted is exactly what the reference decoder makes of the same bytes, to the last one.
+            accepted += 1
+            # Accepted columns are exactly those that the reference decoder reads from the same bytes, to the last one.
             stream = io.BytesIO(bytes(damaged))
             reference = [fastavro.schemaless_reader(stream, REPORT.parsed, None) for _ in rows]
             assert stream.tell() == len(block)
             assert [row["cell"] for row in reference] == columns.cells.tolist()
-    assert read > 100
+    assert accepted > 100
     assert refused > 100
 
 
 @pytest.mark.parametrize("count", [0, 1, 11, 13, 10**6, 2**40, 2**62])
 def test_a_wrong_count_is_refused(count):
-    block = body(REPORT, _sample(12))
+    block = encode_body(REPORT, _make_sample(12))
     with pytest.raises(DamagedError):
         decode(REPORT, REPORT.parsed, count, block)
 
@@ -119,54 +121,54 @@ def test_a_wrong_count_is_refused(count):
 def test_absurd_lengths_take_no_memory_and_end_no_process(power):
     """Of a name, of cells and of a group: a decoder that believed them would be killed by its first allocation."""
     for definition in (REPORT, REPORT_BATCH):
-        for before in (b"", b"\x02c" + bytes(8), b"\x02c" + bytes(8) + b"\x02\x00\x02"):
+        for prefix in (b"", b"\x02c" + bytes(8), b"\x02c" + bytes(8) + b"\x02\x00\x02"):
             for length in (2**power, -(2**power)):
                 with pytest.raises(DamagedError):
-                    decode(definition, definition.parsed, 2, before + write_long(length) + bytes(100))
+                    decode(definition, definition.parsed, 2, prefix + write_long(length) + bytes(100))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 12))
-def test_random_bytes_do_not_get_through_unaccounted(data, count):
+def test_random_bytes_are_refused_or_decoded_completely(data, count):
     for definition in (REPORT, REPORT_BATCH):
         try:
             columns = decode(definition, definition.parsed, count, data)
         except DamagedError:
             continue
-        assert len(body(definition, rows_of(columns))) == len(data)
+        assert len(encode_body(definition, to_rows(columns))) == len(data)
 
 
-def test_every_length_is_the_writers():
+def test_encoded_lengths_are_those_of_the_reference_writer():
     edge = [2**k + d for k in range(0, 63, 7) for d in (-1, 0, 1)]
     texts = itertools.cycle([None, "", "é", "x" * 63, "x" * 64, "ü" * 5000])
-    rows = [{**_sample(1)[0], "cell": s * value, "group": next(texts)} for value in edge for s in (1, -1)]
+    rows = [{**_make_sample(1)[0], "cell": s * value, "group": next(texts)} for value in edge for s in (1, -1)]
     lengths = encoded_lengths(from_records(REPORT, rows))
-    assert lengths.tolist() == [len(body(REPORT, [row])) for row in rows]
+    assert lengths.tolist() == [len(encode_body(REPORT, [row])) for row in rows]
 
 
-def _grown():
+def _make_extended_schema():
     """Report as a later version might be: one more field with a default, one in another place."""
     schema = json.loads(REPORT.text)
     schema["fields"].insert(0, {"name": "client", "type": "string", "default": ""})
     return fastavro.schema.parse_schema(schema)
 
 
-def test_a_schema_that_grew_is_still_read():
-    rows = _sample(5)
-    block = body(REPORT, [{**row, "client": "phone"} for row in rows], _grown())
-    assert rows_of(decode(REPORT, _grown(), 5, block)) == rows
+def test_blocks_of_an_extended_schema_are_still_read():
+    rows = _make_sample(5)
+    block = encode_body(REPORT, [{**row, "client": "phone"} for row in rows], _make_extended_schema())
+    assert to_rows(decode(REPORT, _make_extended_schema(), 5, block)) == rows
     for position in range(0, len(block), 3):
         damaged = bytearray(block)
         damaged[position] ^= 0x81
         with contextlib.suppress(DamagedError):
-            assert len(decode(REPORT, _grown(), 5, bytes(damaged))) == 5
+            assert len(decode(REPORT, _make_extended_schema(), 5, bytes(damaged))) == 5
 
 
 def test_a_schema_without_a_needed_field_is_refused():
     schema = json.loads(REPORT.text)
     schema["fields"] = [field for field in schema["fields"] if field["name"] != "cell"]
     parsed = fastavro.schema.parse_schema(schema)
-    block = body(REPORT, _sample(3), parsed)
+    block = encode_body(REPORT, _make_sample(3), parsed)
     with pytest.raises(DamagedError):
         decode(REPORT, parsed, 3, block)
 
@@ -177,14 +179,14 @@ def test_report_files_of_version_1_are_read(definition):
         header = read_header(stream)
         block = read_block(stream, header.sync)
     columns = decode(definition, header.schema, block.count, inflate(block.data, header.codec))
-    rows = rows_of(columns)
+    rows = to_rows(columns)
     if definition is REPORT_BATCH:
         for row in rows:
             row["cell"] = int.from_bytes(row.pop("cells"), "little")
-    assert rows == _sample(12)
+    assert rows == _make_sample(12)
 
 
-def test_fingerprints_are_golden():
+def test_schema_fingerprints_are_golden():
     # Messages in the field carry these: a change of one is a new version of its schema.
     names = {name.hex(): definition.name for name, definition in BY_FINGERPRINT.items()}
     assert names == {
@@ -202,20 +204,20 @@ def test_fingerprints_are_golden():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(reports | batches, max_size=8))
-def test_a_poll_of_messages_is_its_records(rows):
-    definitions_of = [REPORT if "cell" in row else REPORT_BATCH for row in rows]
-    messages = [encode_message(definition, row) for definition, row in zip(definitions_of, rows, strict=True)]
-    assert [decode_message(message)[0] for message in messages] == definitions_of
+def test_a_batch_of_messages_decodes_to_its_records(rows):
+    definitions = [REPORT if "cell" in row else REPORT_BATCH for row in rows]
+    messages = [encode_message(definition, row) for definition, row in zip(definitions, rows, strict=True)]
+    assert [decode_message(message)[0] for message in messages] == definitions
     decoded, refused = decode_reports(messages)
     assert refused == []
-    found = {
-        int(place): row for places, columns in decoded for place, row in zip(places, rows_of(columns), strict=True)
+    rows_by_place = {
+        int(place): row for places, columns in decoded for place, row in zip(places, to_rows(columns), strict=True)
     }
-    assert [found[index] for index in range(len(rows))] == rows
+    assert [rows_by_place[index] for index in range(len(rows))] == rows
 
 
 def test_damaged_messages_cost_only_themselves():
-    rows = _sample(30)
+    rows = _make_sample(30)
     messages = [encode_message(REPORT, row) for row in rows]
     messages[3] = messages[3][:-1]
     messages[7] = b""
@@ -231,8 +233,8 @@ def test_damaged_messages_cost_only_themselves():
     messages[20], messages[21] = messages[20] + messages[21][10:20], messages[21][:10] + messages[21][20:]
     decoded, refused = decode_reports(messages)
     [(places, columns)] = decoded
-    assert {part.reports for part in refused} == {None, 1}
-    assert {part.index: part.reason for part in refused} == {
+    assert {refusal.reports for refusal in refused} == {None, 1}
+    assert {refusal.index: refusal.reason for refusal in refused} == {
         3: "undecodable",
         7: "undecodable",
         11: "undecodable",
@@ -244,7 +246,7 @@ def test_damaged_messages_cost_only_themselves():
         24: "too_large",
     }
     assert places.tolist() == [index for index in range(30) if index not in {3, 7, 11, 13, 17, 20, 21, 23, 24}]
-    assert rows_of(columns) == [rows[index] for index in places]
+    assert to_rows(columns) == [rows[index] for index in places]
 
 
 @settings(max_examples=80, deadline=None)
@@ -256,9 +258,9 @@ def test_columns_are_written_as_the_reference_writer_does(rows, name, with_ids):
     labels = tuple(dict.fromkeys(row["group"] for row in rows))
     group = Labels(labels, np.array([labels.index(row["group"]) for row in rows], dtype=np.int64))
     ids = np.frombuffer(b"".join(row["id"] for row in rows), np.uint8).reshape(-1, 16) if with_ids else None
-    cells, when = (np.array([row[key] for row in rows], dtype=np.int64) for key in ("cell", "event_time"))
-    block = encode_reports(name, revision, cells, when, group, ids)
-    assert block == body(REPORT, rows)
+    cells, event_times = (np.array([row[key] for row in rows], dtype=np.int64) for key in ("cell", "event_time"))
+    block = encode_reports(name, revision, cells, event_times, group, ids)
+    assert block == encode_body(REPORT, rows)
     stream = io.BytesIO()
     write_container(stream, REPORT, [(len(rows), block)] if rows else [])
     stream.seek(0)

@@ -43,7 +43,7 @@ def compress(codec, plain):
 CODECS = ["null", "deflate", "bzip2", "xz", "zstandard", "snappy"]
 
 
-def _file(records=500, codec="deflate", sync_interval=2000):
+def _make_file(records=500, codec="deflate", sync_interval=2000):
     stream = io.BytesIO()
     rows = [
         {"collection": "c", "revision": b"12345678", "cell": i, "event_time": 1000 * i, "group": None, "id": None}
@@ -55,7 +55,7 @@ def _file(records=500, codec="deflate", sync_interval=2000):
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz", "snappy"])
 def test_files_of_the_reference_writer_are_read_block_by_block(codec):
-    stream = io.BytesIO(_file(codec=codec))
+    stream = io.BytesIO(_make_file(codec=codec))
     header = read_header(stream)
     assert header.codec == codec
     assert header.size == stream.tell()
@@ -70,7 +70,7 @@ def test_files_of_the_reference_writer_are_read_block_by_block(codec):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_codec_gives_back_what_went_in(codec):
+def test_every_codec_restores_the_data(codec):
     plain = bytes(range(256)) * 40
     assert inflate(compress(codec, plain), codec) == plain
     assert inflate(compress(codec, b""), codec) == b""
@@ -78,7 +78,7 @@ def test_every_codec_gives_back_what_went_in(codec):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "null"])
-def test_a_bomb_is_refused_before_it_goes_off(codec):
+def test_a_compression_bomb_is_refused(codec):
     with pytest.raises(DamagedError):
         inflate(compress(codec, bytes(LARGEST_BLOCK + 1)), codec)
     with pytest.raises(DamagedError):
@@ -88,7 +88,7 @@ def test_a_bomb_is_refused_before_it_goes_off(codec):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("data", [b"", b"\x00", b"garbage" * 10, b"\xff" * 40])
-def test_what_is_not_compressed_is_refused_or_empty(codec, data):
+def test_data_that_is_not_compressed_is_refused_or_empty(codec, data):
     with contextlib.suppress(DamagedError):
         assert isinstance(inflate(data, codec), bytes)
 
@@ -104,7 +104,7 @@ def test_a_block_cut_short_is_refused():
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_longs_come_back(value):
+def test_longs_survive_a_round_trip(value):
     assert read_long(io.BytesIO(write_long(value))) == value
 
 
@@ -114,20 +114,20 @@ def test_a_long_of_more_than_ten_bytes_is_refused():
 
 
 def test_every_truncation_is_refused_or_ends_between_blocks():
-    whole = _file(60, sync_interval=500)
+    whole = _make_file(60, sync_interval=500)
     for length in range(len(whole)):
         stream = io.BytesIO(whole[:length])
-        counted = 0
+        total = 0
         try:
             header = read_header(stream)
             while block := read_block(stream, header.sync):
-                counted += block.count
+                total += block.count
         except DamagedError:
             continue
-        assert counted in {0, *_counts(whole)}
+        assert total in {0, *_cumulate_counts(whole)}
 
 
-def _counts(whole):
+def _cumulate_counts(whole):
     stream = io.BytesIO(whole)
     header, total, totals = read_header(stream), 0, []
     while block := read_block(stream, header.sync):
@@ -136,14 +136,14 @@ def _counts(whole):
 
 
 @given(st.binary(max_size=300))
-def test_random_bytes_are_no_file(data):
-    for start in (b"", b"Obj\x01", _file(1)[:60]):
+def test_random_bytes_are_not_an_avro_file(data):
+    for start in (b"", b"Obj\x01", _make_file(1)[:60]):
         stream = io.BytesIO(start + data)
         with pytest.raises(DamagedError):
             read_header(stream)
 
 
-def test_headers_are_bounded():
+def test_avro_headers_are_bounded():
     huge_entry = b"Obj\x01" + write_long(1) + write_long(1 << 40)
     many_entries = b"Obj\x01" + write_long(1 << 40)
     endless = b"Obj\x01" + (write_long(1) + write_long(1) + b"k" + write_long(200_000) + bytes(200_000)) * 8
@@ -158,7 +158,7 @@ def test_headers_are_bounded():
         read_header(io.BytesIO(b"Obj\x01\x00" + bytes(16)))
 
 
-def test_blocks_are_bounded():
+def test_avro_blocks_are_bounded():
     for data in (write_long(5) + write_long(1 << 50), write_long(-5) + write_long(3), write_long(1) + write_long(-1)):
         with pytest.raises(DamagedError, match="a block of"):
             read_block(io.BytesIO(data + bytes(50)), bytes(16))
@@ -174,7 +174,7 @@ def test_the_next_marker_is_found_wherever_it_lies(before):
 
 
 def test_a_damaged_block_does_not_cost_those_behind_it():
-    whole = bytearray(_file(300, codec="null", sync_interval=1000))
+    whole = bytearray(_make_file(300, codec="null", sync_interval=1000))
     stream = io.BytesIO(whole)
     header = read_header(stream)
     second = (read_block(stream, header.sync), stream.tell())[1]
@@ -189,5 +189,5 @@ def test_a_damaged_block_does_not_cost_those_behind_it():
     rest = 0
     while block := read_block(stream, header.sync):
         rest += block.count
-    damaged = _counts(bytes(_file(300, codec="null", sync_interval=1000)))
+    damaged = _cumulate_counts(bytes(_make_file(300, codec="null", sync_interval=1000)))
     assert first.count + rest == 300 - (damaged[1] - damaged[0])

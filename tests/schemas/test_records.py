@@ -60,7 +60,7 @@ UNKNOWN |= dict.fromkeys(("cdf_points", "cdf_low", "cdf_high"))
 LETTER = DeadLetter("too_old", 12, "received 2 days late", "reports-1.avro", 4096, 1_767_225_600_123, b"\x00\xff")
 
 
-def roundtrip(definition, value):
+def round_trip(definition, value):
     stream = io.BytesIO()
     fastavro.writer(stream, definition.parsed, [value.to_avro()], codec="deflate")
     stream.seek(0)
@@ -68,42 +68,42 @@ def roundtrip(definition, value):
     return type(value).from_avro(record), stream.getvalue()
 
 
-def test_histograms_come_back():
-    back, data = roundtrip(HISTOGRAM, HISTOGRAM_VALUE)
-    assert (back.key, back.pane, back.reports, back.rank) == (KEY, HISTOGRAM_VALUE.pane, 6, (1, 6, 2))
-    assert {r: (n, c.tolist()) for r, (n, c) in back.tallies.items()} == {
+def test_histograms_survive_a_round_trip():
+    restored, data = round_trip(HISTOGRAM, HISTOGRAM_VALUE)
+    assert (restored.key, restored.pane, restored.reports, restored.rank) == (KEY, HISTOGRAM_VALUE.pane, 6, (1, 6, 2))
+    assert {r: (n, c.tolist()) for r, (n, c) in restored.tallies.items()} == {
         "bee7fcbcb7cce993": (6, [1, 2, 3]),
         "00" * 8: (0, [0, 0]),
     }
     assert pl.read_avro(io.BytesIO(data))["collection"].to_list() == ["commute"]
-    assert back.events is None
-    known, _ = roundtrip(HISTOGRAM, replace(HISTOGRAM_VALUE, events=EVENTS))
-    assert known.events == EVENTS
+    assert restored.events is None
+    with_events, _ = round_trip(HISTOGRAM, replace(HISTOGRAM_VALUE, events=EVENTS))
+    assert with_events.events == EVENTS
 
 
 MORE = {"events": EVENTS, "heavy_low_end": 0.97, "heavy_high_end": None, "time_zone": "Europe/Berlin"}
 
 
 @pytest.mark.parametrize(
-    "unknown", [{}, UNKNOWN, {"fit": None}, MORE], ids=["all known", "a mean only", "no fit", "what came later"]
+    "unknown", [{}, UNKNOWN, {"fit": None}, MORE], ids=["all known", "a mean only", "no fit", "later fields"]
 )
-def test_snapshots_come_back(unknown):
+def test_snapshots_survive_a_round_trip(unknown):
     value = Snapshot(**{**FULL, **unknown})
-    back, data = roundtrip(SNAPSHOT, value)
-    assert back.to_avro() == value.to_avro()
-    assert (back.key, back.events, back.heavy_low_end) == (KEY, value.events, value.heavy_low_end)
-    assert back.time_zone == value.time_zone
-    assert back.rank == (0, 5000, 0)
+    restored, data = round_trip(SNAPSHOT, value)
+    assert restored.to_avro() == value.to_avro()
+    assert (restored.key, restored.events, restored.heavy_low_end) == (KEY, value.events, value.heavy_low_end)
+    assert restored.time_zone == value.time_zone
+    assert restored.rank == (0, 5000, 0)
     frame = pl.read_avro(io.BytesIO(data))
     assert frame["mean"].to_list() == [90.0]
     assert frame["window_start"].dt.epoch("ms").to_list() == [KEY.window_start]
 
 
-def test_dead_letters_come_back_with_a_bounded_payload():
-    back, _ = roundtrip(DEAD_LETTER, LETTER)
-    assert back == LETTER
+def test_dead_letters_survive_a_round_trip_with_a_bounded_payload():
+    restored, _ = round_trip(DEAD_LETTER, LETTER)
+    assert restored == LETTER
     long = DeadLetter("undecodable", None, "", "x", None, 0, bytes(10_000))
-    assert len(roundtrip(DEAD_LETTER, long)[0].payload) == PAYLOAD_LIMIT
+    assert len(round_trip(DEAD_LETTER, long)[0].payload) == PAYLOAD_LIMIT
     assert "undecodable" in REASONS
 
 

@@ -1,4 +1,4 @@
-"""A snapshot that was written and read back answers as the estimate did; what it does not hold, it refuses to tell."""
+"""A snapshot that was written and read back answers as the estimate did, and refuses questions beyond its content."""
 
 import io
 import pickle
@@ -24,32 +24,32 @@ DOMAINS = {
 }
 
 
-def _both(domain):
+def _make_pair(domain):
     """An estimate, and its snapshot after a way through an Avro file."""
     c = Collection(name="commute", epsilon=1.0, buckets=256, **domain)
     counts = c.tally(c.simulate(c.domain.from_unit(np.random.default_rng(1).beta(2, 5, 5000)), seed=1))
     tallies = Tallies({c.revision: (5000, counts)})
     key = Key("commute", "DE", 1_700_000_000_000, 1_700_003_600_000)
-    [written] = snapshots(c, [(key, Pane(), tallies)])
+    [original] = snapshots(c, [(key, Pane(), tallies)])
     file = io.BytesIO()
-    fastavro.writer(file, SNAPSHOT.parsed, [written.to_avro()])
+    fastavro.writer(file, SNAPSHOT.parsed, [original.to_avro()])
     file.seek(0)
     [record] = fastavro.reader(file)
     return c.estimate(counts), Snapshot.from_avro(record)
 
 
 @pytest.fixture(scope="module", params=["linear", "log", "integer"])
-def both(request):
-    return _both(DOMAINS[request.param])
+def estimate_and_snapshot(request):
+    return _make_pair(DOMAINS[request.param])
 
 
-def test_the_domain_comes_back(both):
-    estimate, snapshot = both
+def test_the_domain_of_a_snapshot_is_that_of_the_estimate(estimate_and_snapshot):
+    estimate, snapshot = estimate_and_snapshot
     assert snapshot.domain == estimate.domain
 
 
-def test_a_snapshot_answers_what_follows_from_its_probabilities(both):
-    estimate, snapshot = both
+def test_a_snapshot_answers_from_its_probabilities_as_the_estimate_does(estimate_and_snapshot):
+    estimate, snapshot = estimate_and_snapshot
     q = np.linspace(0, 1, 41)
     x = estimate.edges[::5]
     assert snapshot.quantile(q).tolist() == estimate.quantile(q).tolist()
@@ -64,10 +64,10 @@ def test_a_snapshot_answers_what_follows_from_its_probabilities(both):
     assert snapshot.axes == estimate.axes
 
 
-def test_a_snapshot_answers_with_the_intervals_that_it_holds(both):
-    estimate, snapshot = both
-    for of in ("mean", "variance", "std", "median"):
-        assert snapshot.interval(of) == estimate.interval(of)
+def test_a_snapshot_answers_with_the_intervals_that_it_holds(estimate_and_snapshot):
+    estimate, snapshot = estimate_and_snapshot
+    for statistic in ("mean", "variance", "std", "median"):
+        assert snapshot.interval(statistic) == estimate.interval(statistic)
     assert [array.tolist() for array in snapshot.interval("quantile", SHARES)] == [
         array.tolist() for array in estimate.interval("quantile", SHARES)
     ]
@@ -77,8 +77,8 @@ def test_a_snapshot_answers_with_the_intervals_that_it_holds(both):
     assert [array.tolist() for array in snapshot.band()] == [array.tolist() for array in estimate.band()]
 
 
-def test_intervals_of_shares_come_from_the_band_and_hold_those_of_the_estimate(both):
-    estimate, snapshot = both
+def test_intervals_of_shares_come_from_the_band_and_hold_those_of_the_estimate(estimate_and_snapshot):
+    estimate, snapshot = estimate_and_snapshot
     values = np.linspace(estimate.domain.low, estimate.domain.high, 7)
     questions = [("cdf", values), ("cdf", float(values[3])), ("probability", values[:-1], values[1:])]
     for question in questions:
@@ -89,8 +89,8 @@ def test_intervals_of_shares_come_from_the_band_and_hold_those_of_the_estimate(b
     assert snapshot.heavy_ends == estimate.heavy_ends
 
 
-def test_a_snapshot_does_not_invent_intervals(both):
-    _, snapshot = both
+def test_a_snapshot_does_not_invent_intervals(estimate_and_snapshot):
+    _, snapshot = estimate_and_snapshot
     for question, message in [
         (lambda: snapshot.interval("quantile", 0.42), "no interval of the quantile 0.42, only of: 0.05, 0.1, "),
         (lambda: snapshot.interval("quantile", [0.5, 0.999]), "no interval of the quantile 0.999"),
@@ -112,7 +112,7 @@ def test_a_snapshot_does_not_invent_intervals(both):
 
 
 def test_a_snapshot_of_a_mean_answers_with_the_mean():
-    estimate, snapshot = _both(DOMAINS["mean only"])
+    estimate, snapshot = _make_pair(DOMAINS["mean only"])
     assert snapshot.mean == estimate.mean
     assert snapshot.interval("mean") == estimate.interval("mean")
     assert isinstance(snapshot, PlottableHistogram)
@@ -122,14 +122,18 @@ def test_a_snapshot_of_a_mean_answers_with_the_mean():
     assert "mean=" in repr(snapshot)
 
 
-def test_arrays_of_a_snapshot_are_read_only(both):
-    for snapshot in (both[1], pickle.loads(pickle.dumps(both[1])), replace(both[1], reports=7)):
+def test_arrays_of_a_snapshot_are_read_only(estimate_and_snapshot):
+    for snapshot in (
+        estimate_and_snapshot[1],
+        pickle.loads(pickle.dumps(estimate_and_snapshot[1])),
+        replace(estimate_and_snapshot[1], reports=7),
+    ):
         for array in (snapshot.probabilities, snapshot.edges, *snapshot.band()):
             assert not array.flags.writeable
 
 
-def test_a_snapshot_is_shown_with_its_window(both):
-    _, snapshot = both
+def test_a_snapshot_is_shown_with_its_window(estimate_and_snapshot):
+    _, snapshot = estimate_and_snapshot
     hostile = replace(snapshot, key=replace(snapshot.key, collection="<script>", group="\0&", window_start=-(2**62)))
     assert repr(snapshot).startswith("Snapshot(collection='commute', group='DE', window_start=2023-11-14T22:13:20, ")
     caption = ET.fromstring(snapshot._repr_html_()).find("figcaption").text

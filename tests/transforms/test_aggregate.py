@@ -1,4 +1,4 @@
-"""AggregateReports and what a Beam pipeline builds around it: any reports in, the same counts out."""
+"""AggregateReports in a Beam pipeline: any form of reports in, the same counts out."""
 
 import importlib
 import inspect
@@ -37,40 +37,40 @@ LATER = 4 * HOUR + START
 RECORD = {"collection": "commute", "revision": COMMUTE.revision, "cell": 3, "event_time": START}
 
 
-class Kept:
-    """What came out, by hand of a runner in this process."""
+class Results:
+    """The outputs, collected by a runner in this process."""
 
     snapshots: list = []  # noqa: RUF012
     histograms: list = []  # noqa: RUF012
     dead_letters: list = []  # noqa: RUF012
 
 
-def keep(results):
-    Kept.snapshots, Kept.histograms, Kept.dead_letters = [], [], []
-    results.snapshots | "Keep snapshots" >> beam.Map(lambda one: Kept.snapshots.append(one))
-    results.histograms | "Keep histograms" >> beam.Map(lambda one: Kept.histograms.append(one))
-    results.dead_letters | "Keep dead letters" >> beam.Map(lambda one: Kept.dead_letters.append(one))
+def collect(results):
+    Results.snapshots, Results.histograms, Results.dead_letters = [], [], []
+    results.snapshots | "Keep snapshots" >> beam.Map(lambda item: Results.snapshots.append(item))
+    results.histograms | "Keep histograms" >> beam.Map(lambda item: Results.histograms.append(item))
+    results.dead_letters | "Keep dead letters" >> beam.Map(lambda item: Results.dead_letters.append(item))
 
 
-def aggregate(elements, *between, as_of=LATER):
+def run_aggregate(elements, *between, as_of=LATER):
     """Aggregates bounded elements; returns the tallies by collection, group, window and revision."""
     with Pipeline(runner="BundleBasedDirectRunner") as pipeline:
         reports = pipeline | beam.Create(elements)
         for step in between:
             reports |= step
-        keep(reports | hg.AggregateReports([COMMUTE], as_of=as_of))
-    return tallies()
+        collect(reports | hg.AggregateReports([COMMUTE], as_of=as_of))
+    return collected_tallies()
 
 
-def tallies():
+def collected_tallies():
     return {
-        (one.key.collection, one.key.group, one.key.window_start, revision): counts.tolist()
-        for one in Kept.histograms
-        for revision, (_, counts) in one.tallies.items()
+        (item.key.collection, item.key.group, item.key.window_start, revision): counts.tolist()
+        for item in Results.histograms
+        for revision, (_, counts) in item.tallies.items()
     }
 
 
-def as_dict(row):
+def to_json_dict(row):
     """A row as JSON would hold it: revision and id as hexadecimal text."""
     return {**row, "revision": row["revision"].hex(), "id": row["id"] and row["id"].hex()}
 
@@ -78,28 +78,28 @@ def as_dict(row):
 def test_files_messages_and_dicts_are_counted_the_same(tmp_path):
     rows = make_report_rows(COMMUTE, 300, 1, ids=True)
     expected = compute_tallies([COMMUTE], rows)
-    assert aggregate([encode_message(REPORT, row) for row in rows]) == expected
-    assert aggregate(rows) == expected
-    assert aggregate([as_dict(row) for row in rows]) == expected
-    assert aggregate([*rows, *(encode_message(REPORT, row) for row in rows)]) == expected  # ids count once
-    assert sum(letter.reports for letter in Kept.dead_letters if letter.reason == "duplicate") == len(rows)
+    assert run_aggregate([encode_message(REPORT, row) for row in rows]) == expected
+    assert run_aggregate(rows) == expected
+    assert run_aggregate([to_json_dict(row) for row in rows]) == expected
+    assert run_aggregate([*rows, *(encode_message(REPORT, row) for row in rows)]) == expected  # ids count once
+    assert sum(letter.reports for letter in Results.dead_letters if letter.reason == "duplicate") == len(rows)
     (tmp_path / "reports.avro").write_bytes(encode_avro_file(rows))
     with Pipeline(runner="BundleBasedDirectRunner") as pipeline:
-        keep(pipeline | hg.ReadReports(f"{tmp_path}/*.avro") | hg.AggregateReports({"commute": COMMUTE}))
-    assert tallies() == expected
+        collect(pipeline | hg.ReadReports(f"{tmp_path}/*.avro") | hg.AggregateReports({"commute": COMMUTE}))
+    assert collected_tallies() == expected
 
 
 def test_batches_are_counted_as_messages_and_as_dicts():
     rows = [{**row, "group": None} for row in make_report_rows(COMMUTE, 70, 2, hours=1)]
     packed = make_batch_rows(COMMUTE, [{**row, "event_time": START} for row in rows])
     expected = compute_tallies([COMMUTE], [{**row, "event_time": START} for row in rows])
-    assert aggregate([encode_message(REPORT_BATCH, row) for row in packed]) == expected
-    assert aggregate(packed) == expected
+    assert run_aggregate([encode_message(REPORT_BATCH, row) for row in packed]) == expected
+    assert run_aggregate(packed) == expected
 
 
 def test_input_in_windows_of_its_own_is_aggregated_by_event_time():
     rows = make_report_rows(COMMUTE, 50, 3)
-    assert aggregate(rows, "Window" >> beam.WindowInto(FixedWindows(60))) == compute_tallies([COMMUTE], rows)
+    assert run_aggregate(rows, "Window" >> beam.WindowInto(FixedWindows(60))) == compute_tallies([COMMUTE], rows)
 
 
 HOSTILE = [
@@ -121,17 +121,17 @@ HOSTILE = [
 ]
 
 
-def test_what_is_no_report_becomes_a_dead_letter_with_a_reason():
-    assert aggregate([RECORD, *HOSTILE]) == compute_tallies([COMMUTE], [{**row_of(RECORD)}])
-    assert [(letter.reason, letter.reports, letter.source) for letter in Kept.dead_letters] == [
+def test_an_element_that_is_not_a_report_becomes_a_dead_letter_with_a_reason():
+    assert run_aggregate([RECORD, *HOSTILE]) == compute_tallies([COMMUTE], [{**to_row(RECORD)}])
+    assert [(letter.reason, letter.reports, letter.source) for letter in Results.dead_letters] == [
         ("undecodable", 1, "messages")
     ] * len(HOSTILE)
-    details = [letter.detail for letter in Kept.dead_letters]
+    details = [letter.detail for letter in Results.dead_letters]
     assert details.count("cell: got a value of type float, allowed: an integer of 64 bits") == 1
-    assert not any("37.5" in detail for detail in details), "a value that is not privatised is kept nowhere"
+    assert not any("37.5" in detail for detail in details), "a value that is not privatised must not be stored"
 
 
-def row_of(record):
+def to_row(record):
     return {"group": None, "id": None, **record, "revision": bytes.fromhex(record["revision"])}
 
 
@@ -144,7 +144,7 @@ FIELDS = ("collection", "revision", "cell", "cells", "event_time", "group", "id"
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS) | anything.filter(lambda key: isinstance(key, str | int)), anything))
-def test_no_dict_raises_anything_but_damage(record):
+def test_encoding_any_dict_raises_nothing_but_a_damaged_error(record):
     try:
         message = encode_report(record)
     except DamagedError as error:
@@ -170,30 +170,32 @@ characters = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
         }
     )
 )
-def test_a_dict_is_the_report_that_it_says(record):
+def test_a_dict_is_encoded_as_the_same_report(record):
     message = encode_message(REPORT, record)
-    assert encode_report(record) == encode_report(as_dict(record)) == encode_report({**record, "extra": 1}) == message
+    assert (
+        encode_report(record) == encode_report(to_json_dict(record)) == encode_report({**record, "extra": 1}) == message
+    )
 
 
-def test_text_that_is_no_unicode_is_damage():
+def test_text_that_is_not_unicode_is_damage():
     with pytest.raises(DamagedError, match="cannot be encoded: UnicodeEncodeError"):
         encode_report({**RECORD, "collection": "\udcff"})
 
 
 def test_a_time_with_a_zone_is_its_millisecond():
-    when = datetime(2026, 1, 1, 0, 0, 0, 7999, tzinfo=UTC)
-    assert encode_report({**RECORD, "event_time": when}) == encode_report({**RECORD, "event_time": START + 7})
+    event_time = datetime(2026, 1, 1, 0, 0, 0, 7999, tzinfo=UTC)
+    assert encode_report({**RECORD, "event_time": event_time}) == encode_report({**RECORD, "event_time": START + 7})
 
 
 def test_bounded_input_is_received_when_the_pipeline_is_constructed():
     now = time.time_ns() // 1_000_000
     years_ago, tomorrow = {**RECORD, "event_time": 0}, {**RECORD, "event_time": now + DAY}
-    aggregate([years_ago, {**RECORD, "event_time": now}, tomorrow], as_of=None)
-    assert sum(one.reports for one in Kept.snapshots if one.key.group is None) == 2
-    assert [letter.reason for letter in Kept.dead_letters] == ["from_the_future"]
+    run_aggregate([years_ago, {**RECORD, "event_time": now}, tomorrow], as_of=None)
+    assert sum(item.reports for item in Results.snapshots if item.key.group is None) == 2
+    assert [letter.reason for letter in Results.dead_letters] == ["from_the_future"]
 
 
-def at(milliseconds):
+def to_timestamp(milliseconds):
     return Timestamp(micros=1000 * milliseconds)
 
 
@@ -203,17 +205,17 @@ def test_unbounded_messages_are_received_at_their_timestamp():
         name="commute", low=0, high=180, buckets=16, epsilon=1, windows=Windows(max_age=HOUR, max_delay=0)
     )
     record = {**RECORD, "revision": short.revision}
-    received = [
-        TimestampedValue(encode_report(record), at(START + 1000)),
-        TimestampedValue(record, at(START + 2000)),
-        TimestampedValue({"collection": 3}, at(START + 3000)),
-        TimestampedValue(record, at(START + HOUR + 1)),
+    elements = [
+        TimestampedValue(encode_report(record), to_timestamp(START + 1000)),
+        TimestampedValue(record, to_timestamp(START + 2000)),
+        TimestampedValue({"collection": 3}, to_timestamp(START + 3000)),
+        TimestampedValue(record, to_timestamp(START + HOUR + 1)),
     ]
-    stream = Stream().advance_watermark_to(at(START)).add_elements(received).advance_watermark_to_infinity()
+    stream = Stream().advance_watermark_to(to_timestamp(START)).add_elements(elements).advance_watermark_to_infinity()
     with Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(["--streaming"])) as pipeline:
-        keep(pipeline | stream | hg.AggregateReports([short]))
-    assert max(one.reports for one in Kept.snapshots) == 2
-    refused = {(letter.reason, letter.received_at) for letter in Kept.dead_letters}
+        collect(pipeline | stream | hg.AggregateReports([short]))
+    assert max(item.reports for item in Results.snapshots) == 2
+    refused = {(letter.reason, letter.received_at) for letter in Results.dead_letters}
     assert refused == {("undecodable", START + 3000), ("too_old", START + HOUR + 1)}
 
 
@@ -222,35 +224,35 @@ def test_beam_sees_the_outputs_by_name():
     results = pipeline | beam.Create([RECORD]) | "Aggregate" >> hg.AggregateReports([COMMUTE])
     assert isinstance(results, hg.AggregatedReports)
     transforms = pipeline.to_runner_api().components.transforms.values()
-    [composite] = [part for part in transforms if part.unique_name == "Aggregate"]
+    [composite] = [transform for transform in transforms if transform.unique_name == "Aggregate"]
     assert set(composite.outputs) == {"snapshots", "histograms", "dead_letters"}
 
 
-def test_collections_come_from_a_file_too(tmp_path):
+def test_aggregate_reports_takes_collections_from_a_file(tmp_path):
     path = tmp_path / "collections.yaml"
     path.write_text("collections: {commute: {domain: {low: 0, high: 180}, epsilon: 1}}")
-    assert [one.name for one in hg.AggregateReports(str(path)).index.collections] == ["commute"]
+    assert [item.name for item in hg.AggregateReports(str(path)).index.collections] == ["commute"]
     with pytest.raises(OSError, match="No such file"):
         hg.AggregateReports(str(tmp_path / "none.yaml"))
 
 
 def test_results_are_written_and_the_best_of_each_window_is_read_back(tmp_path):
     results = str(tmp_path / "results")
-    for count in (20, 50, 30):  # the last has fewer reports, and takes nobody's place
+    for count in (20, 50, 30):  # the last has fewer reports, and replaces nothing
         with Pipeline(runner="BundleBasedDirectRunner") as pipeline:
             rows = make_report_rows(COMMUTE, count, 4, hours=1)
-            out = pipeline | beam.Create([*rows, {}]) | hg.AggregateReports([COMMUTE], as_of=LATER)
-            out.snapshots | "Snapshots" >> hg.WriteSnapshots(results)
-            out.histograms | "Histograms" >> hg.WriteHistograms(results, format="parquet")
-            out.dead_letters | "Dead letters" >> hg.WriteDeadLetters(results, format="jsonl")
-    by_group = {one.key.group: one.reports for one in hg.read_snapshots(results)}
+            outputs = pipeline | beam.Create([*rows, {}]) | hg.AggregateReports([COMMUTE], as_of=LATER)
+            outputs.snapshots | "Snapshots" >> hg.WriteSnapshots(results)
+            outputs.histograms | "Histograms" >> hg.WriteHistograms(results, format="parquet")
+            outputs.dead_letters | "Dead letters" >> hg.WriteDeadLetters(results, format="jsonl")
+    by_group = {item.key.group: item.reports for item in hg.read_snapshots(results)}
     assert by_group[None] == 50 == sum(1 for _ in make_report_rows(COMMUTE, 50, 4, hours=1))
-    assert {one.key.group: one.reports for one in hg.read_histograms(results)} == by_group
-    assert [one.reports for one in hg.read_snapshots(f"{results}/snapshots")] == list(by_group.values())
+    assert {item.key.group: item.reports for item in hg.read_histograms(results)} == by_group
+    assert [item.reports for item in hg.read_snapshots(f"{results}/snapshots")] == list(by_group.values())
     assert len(list((tmp_path / "results" / "dead_letters").glob("undecodable*.jsonl"))) == 1
 
 
-def test_results_that_cannot_be_read_say_which_and_why(tmp_path):
+def test_results_that_cannot_be_read_are_named_with_a_reason(tmp_path):
     with pytest.raises(hg.ResultsError, match=r"^\S+: no snapshots there"):
         hg.read_snapshots(str(tmp_path))
     folder = tmp_path / "snapshots" / "commute"
@@ -264,19 +266,21 @@ def test_results_that_cannot_be_read_say_which_and_why(tmp_path):
         hg.read_snapshots(str(tmp_path))
 
 
-def test_every_transform_names_what_it_takes_and_gives():
-    found = Counter()
+def test_every_transform_declares_its_input_and_output_types():
+    transforms = Counter()
     for module in pkgutil.walk_packages(hushgram.transforms.__path__, "hushgram.transforms."):
         for name, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(kind, beam.PTransform) and kind.__module__ == module.name:
                 [base] = [base for base in kind.__orig_bases__ if hasattr(base, "__args__")] or [None]
-                found[name] += 1
+                transforms[name] += 1
                 assert base is None or base.__args__[0] is not Any, f"{module.name}.{name}"
-    assert len(found) >= 15
-    assert set(found) >= {name for name in hg.__all__ if re.match("(Read|Watch|Write|Upsert|Aggregate)Reports?", name)}
+    assert len(transforms) >= 15
+    assert set(transforms) >= {
+        name for name in hg.__all__ if re.match("(Read|Watch|Write|Upsert|Aggregate)Reports?", name)
+    }
 
 
-def test_everything_public_is_documented_with_an_example():
+def test_every_public_name_is_documented_with_an_example():
     for name in hg.__all__:
         assert ">>> " in inspect.getdoc(getattr(hg, name)), name
     with pytest.raises(AttributeError, match=r"module 'hushgram\.beam' has no attribute 'ReadReport'"):
@@ -292,7 +296,7 @@ def test_everything_public_is_documented_with_an_example():
         ("confluent_kafka", "import hushgram.beam as hg; hg.ReadReportsFromKafka", "pip install 'hushgram[kafka]'"),
     ],
 )
-def test_what_is_not_installed_is_named_with_its_extra(hidden, code, message):
+def test_a_missing_library_is_named_with_its_extra(hidden, code, message):
     hide = (
         "import importlib.abc, sys\n"
         "class Hide(importlib.abc.MetaPathFinder):\n"
@@ -302,9 +306,9 @@ def test_what_is_not_installed_is_named_with_its_extra(hidden, code, message):
         f"importlib.util.find_spec = lambda name, *more: None if name == {hidden!r} else real(name, *more)\n"
         "sys.meta_path.insert(0, Hide())\n"
     )
-    ended = subprocess.run([sys.executable, "-c", hide + code], capture_output=True, text=True, check=False)
-    assert ended.returncode == 1
-    assert message in ended.stderr.splitlines()[-1]
+    completed = subprocess.run([sys.executable, "-c", hide + code], capture_output=True, text=True, check=False)
+    assert completed.returncode == 1
+    assert message in completed.stderr.splitlines()[-1]
 
 
 def run_python(*arguments, cwd):
@@ -315,9 +319,9 @@ def run_python(*arguments, cwd):
 
 @pytest.mark.slow
 def test_the_example_pipeline_runs(tmp_path):
-    printed = run_python(ROOT / "examples" / "beam_pipeline.py", "--runner=FnApiRunner", cwd=tmp_path)
+    output = run_python(ROOT / "examples" / "beam_pipeline.py", "--runner=FnApiRunner", cwd=tmp_path)
     # The mean of 1,000 values at ε = 1 has a standard error of about 3 minutes, and the seed is fixed.
-    assert re.fullmatch(r"1000 reports, mean (5|6)\d minutes\n", printed)
+    assert re.fullmatch(r"1000 reports, mean (5|6)\d minutes\n", output)
 
 
 @pytest.mark.slow
@@ -334,5 +338,5 @@ def test_the_example_in_beam_yaml_runs(tmp_path):
     run_python(
         "-m", "apache_beam.yaml.main", pipeline, f"--jinja_variables={variables}", "--runner=FnApiRunner", cwd=ROOT
     )
-    assert max(one.reports for one in hg.read_snapshots(f"{tmp_path}/out")) == 40
+    assert max(item.reports for item in hg.read_snapshots(f"{tmp_path}/out")) == 40
     assert [path.name for path in (tmp_path / "out" / "dead_letters").iterdir()] == ["cell_out_of_range.avro"]

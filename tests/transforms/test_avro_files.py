@@ -34,15 +34,15 @@ PARSER = Parser(CollectionIndex.of([COLLECTION]), 1_800_000_000_000)
 ROWS = make_report_rows(COLLECTION, 400, seed=1)
 
 
-def everything(data, name="file", start=0, end=10**9):
+def read_all(data, name="file", start=0, end=10**9):
     return list(read_file(name, io.BytesIO(data), start, lambda position: position < end))
 
 
-def counted(reads):
+def count_outcomes(reads):
     """(accepted, refused with a known number, places of unknown number)"""
     accepted = refused = unknown = 0
-    for read in reads:
-        for outcome in PARSER.parse(read):
+    for block_run in reads:
+        for outcome in PARSER.parse(block_run):
             if isinstance(outcome, DeadLetter):
                 refused += outcome.reports or 0
                 unknown += outcome.reports is None
@@ -54,17 +54,17 @@ def counted(reads):
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy"])
 def test_any_cut_into_ranges_reads_every_block_once(codec):
     data = encode_avro_file(ROWS, codec=codec, sync=600)
-    whole = [block.offset for run in everything(data) for block in run.blocks]
+    whole = [block.offset for run in read_all(data) for block in run.blocks]
     assert len(whole) > 8
     rng = np.random.default_rng(1)
     for _ in range(60):
         cuts = [0, *sorted(rng.integers(1, len(data) + 40, rng.integers(0, 6)).tolist()), len(data)]
-        found = []
+        offsets = []
         for start, end in itertools.pairwise(cuts):
-            for run in everything(data, start=start, end=end):
+            for run in read_all(data, start=start, end=end):
                 assert isinstance(run, BlockRun)
-                found += [block.offset for block in run.blocks]
-        assert found == whole
+                offsets += [block.offset for block in run.blocks]
+        assert offsets == whole
 
 
 def test_the_ranges_of_a_file_read_every_block_once(tmp_path, monkeypatch):
@@ -73,21 +73,21 @@ def test_the_ranges_of_a_file_read_every_block_once(tmp_path, monkeypatch):
     monkeypatch.setattr("hushgram.transforms.sources.avro_files.RANGE_BYTES", 700)
     parts = list(ranges(str(path), path.stat().st_size))
     assert len(parts) > 1
-    found = [block.offset for part in parts for run in read_range(*part) for block in run.blocks]
-    assert found == [block.offset for run in everything(path.read_bytes()) for block in run.blocks]
+    offsets = [block.offset for part in parts for run in read_range(*part) for block in run.blocks]
+    assert offsets == [block.offset for run in read_all(path.read_bytes()) for block in run.blocks]
 
 
-def test_what_is_appended_after_the_listing_is_left_for_later(tmp_path):
+def test_blocks_appended_after_the_listing_are_left_for_later(tmp_path):
     path, whole = tmp_path / "reports.avro", encode_avro_file(ROWS, sync=600)
-    size = everything(whole)[0].blocks[3].offset
+    size = read_all(whole)[0].blocks[3].offset
     path.write_bytes(whole)
     [run] = read_range(str(path), 0, size)
-    assert counted([run])[0] == sum(block.count for block in everything(whole)[0].blocks[:3])
+    assert count_outcomes([run])[0] == sum(block.count for block in read_all(whole)[0].blocks[:3])
 
 
-def test_a_file_keeps_its_fingerprint_wherever_it_goes(tmp_path):
+def test_a_file_keeps_its_fingerprint_when_moved_or_compressed(tmp_path):
     whole = encode_avro_file(ROWS, sync=600)
-    cut = everything(whole)[0].blocks[2].offset
+    cut = read_all(whole)[0].blocks[2].offset
     files = {"a.avro": whole, "moved.avro": whole, "b.avro.gz": gzip.compress(whole), "half.avro": whole[:cut]}
     files |= {"same reports, another file.avro": encode_avro_file(ROWS, sync=600)}
     for name, data in files.items():
@@ -107,7 +107,7 @@ def test_gzip_empty_files_and_mixed_kinds_in_one_run(tmp_path):
     (tmp_path / "d.avro").write_bytes(b"")
     files = [(str(path), path.stat().st_size) for path in tmp_path.iterdir()]
     with Pipeline(runner="FnApiRunner") as pipeline:
-        counts = pipeline | ReadReportFiles(files) | beam.Map(lambda read: counted([read]))
+        counts = pipeline | ReadReportFiles(files) | beam.Map(lambda block_run: count_outcomes([block_run]))
         assert_that(
             counts | beam.CombineGlobally(lambda parts: tuple(np.sum(list(parts), axis=0, initial=0).tolist())),
             equal_to([(400, 0, 1)]),
@@ -118,14 +118,14 @@ def test_gzip_empty_files_and_mixed_kinds_in_one_run(tmp_path):
 def test_every_flipped_byte_is_accounted_for():
     rows = ROWS[:60]
     data = encode_avro_file(rows, codec="null", sync=400)
-    assert counted(everything(data)) == (60, 0, 0)
+    assert count_outcomes(read_all(data)) == (60, 0, 0)
     header = read_header(io.BytesIO(data)).size
     exact = 0
     for position in range(len(data)):
         damaged = bytearray(data)
         damaged[position] ^= 0x55
         try:
-            accepted, refused, unknown = counted(everything(bytes(damaged)))
+            accepted, refused, unknown = count_outcomes(read_all(bytes(damaged)))
         except DamagedError as error:
             raise AssertionError(f"byte {position} raised") from error
         # All is accepted or refused, or a letter says that there is more than could be read.
@@ -138,7 +138,7 @@ def test_every_truncation_is_accounted_for():
     rows = ROWS[:40]
     data = encode_avro_file(rows, sync=400)
     for length in range(1, len(data)):
-        accepted, refused, unknown = counted(everything(data[:length]))
+        accepted, refused, unknown = count_outcomes(read_all(data[:length]))
         assert accepted + refused <= 40
         assert unknown or accepted in {0, *range(1, 41)}
 
@@ -146,41 +146,41 @@ def test_every_truncation_is_accounted_for():
 @pytest.mark.parametrize(
     "data", [b"\x00", b"not an avro file at all", b"Obj\x01", bytes(1000), gzip.compress(b"x")], ids=range(5)
 )
-def test_what_is_no_avro_file_is_one_letter(data):
-    [damage] = everything(data)
+def test_a_file_that_is_not_avro_is_one_letter(data):
+    [damage] = read_all(data)
     assert isinstance(damage, Damage)
     [letter] = PARSER.parse(damage)
     assert (letter.reason, letter.reports, letter.source) == ("undecodable", None, "file")
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut"])
-def test_a_damaged_gzip_file_is_told_and_does_not_end_the_run(tmp_path, damage):
+def test_a_damaged_gzip_file_is_reported_and_does_not_end_the_run(tmp_path, damage):
     data, path = gzip.compress(encode_avro_file(ROWS, codec="null", sync=600)), tmp_path / "a.avro.gz"
     for position in range(1, len(data), len(data) // 40):
         whole = bytearray(data)
         whole[position] ^= 0xFF
         path.write_bytes(whole if damage == "flipped" else data[:position])
         with FileSystems.open(str(path)) as stream:
-            accepted, refused, unknown = counted(read_file("a", stream, 0, lambda _: True))
+            accepted, refused, unknown = count_outcomes(read_file("a", stream, 0, lambda _: True))
         assert accepted + refused <= 400
         assert unknown == 1 or accepted + refused == 400
 
 
-def test_a_failing_disk_is_no_damage():
-    class Failing(io.BytesIO):
+def test_a_failing_disk_is_not_mistaken_for_damage():
+    class FailingFile(io.BytesIO):
         def read(self, size=-1):
             raise OSError(errno.EIO, "the disk failed")
 
     with pytest.raises(OSError, match="the disk failed"):
-        list(read_file("file", Failing(), 0, lambda _: True))
+        list(read_file("file", FailingFile(), 0, lambda _: True))
 
 
 def test_damage_in_the_middle_costs_itself_alone():
     data = bytearray(encode_avro_file(ROWS, codec="deflate", sync=600))
-    blocks = [block for run in everything(bytes(data)) for block in run.blocks]
+    blocks = [block for run in read_all(bytes(data)) for block in run.blocks]
     victim = blocks[3]
     data[victim.offset + 10] ^= 0xFF
-    accepted, refused, unknown = counted(everything(bytes(data)))
+    accepted, refused, unknown = count_outcomes(read_all(bytes(data)))
     assert (accepted, refused, unknown) == (400 - victim.count, victim.count, 0)
 
 
@@ -190,6 +190,6 @@ def test_foreign_records_are_named():
     schema = {"type": "record", "name": "Weather", "namespace": "other", "fields": [{"name": "t", "type": "double"}]}
     stream = io.BytesIO()
     fastavro.writer(stream, schema, [{"t": 1.0}] * 5)
-    [letter] = PARSER.parse(everything(stream.getvalue())[0])
+    [letter] = PARSER.parse(read_all(stream.getvalue())[0])
     assert (letter.reason, letter.reports) == ("unknown_schema", 5)
     assert "other.Weather" in letter.detail

@@ -16,13 +16,13 @@ from tests.helpers.tables import MEAN, WAVE, make_snapshot
 NUMBERS = {"NaN", "Infinity", "-Infinity"}
 
 
-def check(value, column, where=""):
-    """BigQuery's own rules, written down once more: modes, types, nothing but what the schema has."""
-    name = f"{where}{column['name']}"
+def check(value, column, prefix=""):
+    """BigQuery's own rules, written down independently: modes, types, and no field beyond the schema."""
+    name = f"{prefix}{column['name']}"
     if column["mode"] == "REPEATED":
         assert isinstance(value, list), name
-        for index, part in enumerate(value):
-            check(part, {**column, "mode": "REQUIRED"}, f"{where}[{index}] ")
+        for index, item in enumerate(value):
+            check(item, {**column, "mode": "REQUIRED"}, f"{prefix}[{index}] ")
         return
     if value is None:
         assert column["mode"] == "NULLABLE", name
@@ -37,21 +37,21 @@ def check(value, column, where=""):
         assert type(value) is {"STRING": str, "INTEGER": int, "BOOLEAN": bool}[column["type"]], name
 
 
-def check_row(values, columns, where=""):
+def check_row(values, columns, prefix=""):
     assert list(values) == [column["name"] for column in columns]
     for column in columns:
-        check(values[column["name"]], column, where)
+        check(values[column["name"]], column, prefix)
 
 
 @pytest.mark.parametrize("reports", [0, 1, 1000])
 @pytest.mark.parametrize(("collection", "group"), [(WAVE, None), (WAVE, "DE"), (MEAN, None)])
-def test_every_row_fits_the_schema(collection, group, reports):
+def test_every_bigquery_row_fits_the_schema(collection, group, reports):
     values = row(make_snapshot(collection, group, reports))
     check_row(values, table_schema()["fields"])
     assert json.loads(json.dumps(values, allow_nan=False)) == values
 
 
-def test_what_a_mechanism_cannot_know_is_null_or_an_empty_array():
+def test_statistics_that_a_mechanism_lacks_are_null_or_an_empty_array():
     values = row(make_snapshot(MEAN))
     assert values["probabilities"] == values["quantiles"] == values["cdf_points"] == []
     assert values["variance"] is None
@@ -59,7 +59,7 @@ def test_what_a_mechanism_cannot_know_is_null_or_an_empty_array():
     assert len(row(make_snapshot(WAVE))["quantiles"]) == 19
 
 
-def test_numbers_and_times_arrive_as_they_are():
+def test_numbers_and_times_of_a_bigquery_row_are_unchanged():
     original = make_snapshot(WAVE, "DE", generation=3)
     values = row(original)
     assert values["mean"] == original.mean
@@ -87,7 +87,7 @@ def test_every_column_comes_from_the_avro_schema():
     assert columns["group"]["mode"] == "NULLABLE"
     assert columns["reports"] == {"name": "reports", "mode": "REQUIRED", "description": "", "type": "INTEGER"}
     assert columns["quantiles"]["mode"] == "REPEATED"
-    assert [part["name"] for part in columns["quantiles"]["fields"]] == ["share", "value", "low", "high"]
+    assert [subfield["name"] for subfield in columns["quantiles"]["fields"]] == ["share", "value", "low", "high"]
     assert set(CLUSTERED_BY) <= set(columns)
     assert client.Table(clustering={"fields": CLUSTERED_BY}).clustering.fields == CLUSTERED_BY
 

@@ -16,8 +16,8 @@ keys = st.builds(Key, names, st.none() | names, longs, longs)
 
 
 @given(st.lists(series, max_size=6), st.lists(keys, max_size=6))
-def test_keys_come_back_and_no_two_share_their_bytes(some_series, some_keys):
-    for coder, values in ((SeriesCoder(), some_series), (KeyCoder(), some_keys)):
+def test_keys_survive_a_round_trip_and_no_two_share_their_bytes(series_list, key_list):
+    for coder, values in ((SeriesCoder(), series_list), (KeyCoder(), key_list)):
         encoded = [coder.encode(value) for value in values]
         assert [coder.decode(data) for data in encoded] == values
         assert len(set(encoded)) == len(set(values))

@@ -30,7 +30,7 @@ INDEX = CollectionIndex.of(COLLECTIONS)
 REVISIONS = {c.name: list(c.revisions) for c in COLLECTIONS}
 
 
-def columns_of(rows, packed=False):
+def make_columns(rows, packed=False):
     """Rows (collection, revision, group, event time, id, cell or bytes) as columns."""
 
     def labels(values):
@@ -50,9 +50,9 @@ def columns_of(rows, packed=False):
     )
 
 
-def why_not(row):
+def find_reason(row):
     """The reason for which one report is refused, by the rules as documented."""
-    name, revision, group, when, _, cell = row
+    name, revision, group, event_time, _, cell = row
     collection = {c.name: c for c in COLLECTIONS}.get(name)
     if collection is None:
         return "unknown_collection"
@@ -62,9 +62,9 @@ def why_not(row):
         return "cell_out_of_range"
     if group is not None and group not in collection.groups:
         return "unknown_group"
-    if when > NOW + 300_000:
+    if event_time > NOW + 300_000:
         return "from_the_future"
-    return "too_old" if when < EARLIEST else None
+    return "too_old" if event_time < EARLIEST else None
 
 
 names = st.sampled_from([*REVISIONS, "nobody", ""])
@@ -83,7 +83,7 @@ rows = st.one_of(
 )
 
 
-def partials(uploads):
+def compute_partials(uploads):
     """The partial tallies of uploads, with names for their parts: each is of one revision."""
     for slice_, tallies in tally(INDEX, uploads):
         [(revision, (reports, counts))] = tallies.parts.items()
@@ -94,46 +94,49 @@ def partials(uploads):
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(rows, max_size=25))
-def test_reports_are_judged_and_counted_one_as_many(reports):
-    uploads, refused = accept(INDEX, columns_of(reports), NOW)
-    reasons = Counter(why_not(row) for row in reports)
+def test_reports_in_columns_are_judged_and_counted_as_one_by_one(reports):
+    uploads, refused = accept(INDEX, make_columns(reports), NOW)
+    reasons = Counter(find_reason(row) for row in reports)
     assert {refusal.reason: refusal.reports for refusal in refused} == {r: n for r, n in reasons.items() if r}
     assert uploads.reports + sum(refusal.reports for refusal in refused) == len(reports)
     expected, times_of = {}, {}
     for row in reports:
-        if why_not(row) is None:
+        if find_reason(row) is None:
             collection = COLLECTIONS[INDEX.places[row[0]]]
             start = row[3] // collection.windows.slice * collection.windows.slice
             expected.setdefault((row[0], row[1], row[2], start), []).append(row[5])
             times_of.setdefault((row[0], row[1], row[2], start), []).append(row[3])
-    found = {(p.collection, p.revision, p.group, p.start): p for p in partials(uploads)}
-    assert set(found) == set(expected)
-    for key, its_cells in expected.items():
+    partials_by_key = {
+        (partial.collection, partial.revision, partial.group, partial.start): partial
+        for partial in compute_partials(uploads)
+    }
+    assert set(partials_by_key) == set(expected)
+    for key, cells_of_key in expected.items():
         revision = COLLECTIONS[INDEX.places[key[0]]].revisions[key[1]]
-        assert found[key].counts.tolist() == revision.tally(its_cells).tolist()
-        assert found[key].reports == len(its_cells)
-        assert found[key].events == Events(min(times_of[key]), max(times_of[key]), len(its_cells))
+        assert partials_by_key[key].counts.tolist() == revision.tally(cells_of_key).tolist()
+        assert partials_by_key[key].reports == len(cells_of_key)
+        assert partials_by_key[key].events == Events(min(times_of[key]), max(times_of[key]), len(cells_of_key))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_any_cut_gives_the_same_totals(data):
+def test_tallies_do_not_depend_on_how_reports_are_cut_into_blocks(data):
     reports = data.draw(st.lists(rows, max_size=25))
     cut = data.draw(st.integers(0, len(reports)))
 
-    def totals(*parts):
-        summed = {}
+    def sum_partials(*parts):
+        sums = {}
         for part in parts:
-            for p in partials(accept(INDEX, columns_of(part), NOW)[0]):
+            for p in compute_partials(accept(INDEX, make_columns(part), NOW)[0]):
                 key = (p.collection, p.revision, p.group, p.start)
-                counts, events = summed.get(key, (0, p.events))
-                summed[key] = counts + p.counts, events | p.events if key in summed else events
-        return {key: (counts.tolist(), events) for key, (counts, events) in summed.items()}
+                counts, events = sums.get(key, (0, p.events))
+                sums[key] = counts + p.counts, events | p.events if key in sums else events
+        return {key: (counts.tolist(), events) for key, (counts, events) in sums.items()}
 
-    assert totals(reports) == totals(reports[:cut], reports[cut:])
+    assert sum_partials(reports) == sum_partials(reports[:cut], reports[cut:])
 
 
-def pack(name, revision, values):
+def pack_cells(name, revision, values):
     alphabet = COLLECTIONS[INDEX.places[name]].revisions[revision].mechanism.cells
     return np.array(values, dtype=f"<u{cell_width(alphabet)}").tobytes()
 
@@ -141,27 +144,35 @@ def pack(name, revision, values):
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(honest, times, st.lists(st.integers(0, 15), max_size=6)), max_size=10))
 def test_a_batch_counts_as_its_reports_do(batches):
-    packed = [(*nr, None, when, None, pack(*nr, values)) for nr, when, values in batches]
-    single = [(*nr, None, when, None, value) for nr, when, values in batches for value in values]
-    many, refused_many = accept(INDEX, columns_of(packed, packed=True), NOW)
+    packed = [(*nr, None, event_time, None, pack_cells(*nr, values)) for nr, event_time, values in batches]
+    single = [(*nr, None, event_time, None, value) for nr, event_time, values in batches for value in values]
+    batched, refused_batched = accept(INDEX, make_columns(packed, packed=True), NOW)
     # One bad cell refuses its whole batch, so only honest ones are compared here.
-    bad = [why_not((*nr, None, when, None, value)) for nr, when, values in batches for value in values]
-    if not any(reason == "cell_out_of_range" for reason in bad):
-        one_by_one, refused_one = accept(INDEX, columns_of(single), NOW)
-        as_dict = [
-            {(p.collection, p.revision, p.start): p.counts.tolist() for p in partials(uploads)}
-            for uploads in (many, one_by_one)
+    reasons = [
+        find_reason((*nr, None, event_time, None, value)) for nr, event_time, values in batches for value in values
+    ]
+    if not any(reason == "cell_out_of_range" for reason in reasons):
+        one_by_one, refused_single = accept(INDEX, make_columns(single), NOW)
+        counts = [
+            {(p.collection, p.revision, p.start): p.counts.tolist() for p in compute_partials(uploads)}
+            for uploads in (batched, one_by_one)
         ]
-        assert as_dict[0] == as_dict[1]
-        spans = [[(p.events.first, p.events.last) for p in partials(uploads)] for uploads in (many, one_by_one)]
+        assert counts[0] == counts[1]
+        spans = [
+            [(p.events.first, p.events.last) for p in compute_partials(uploads)] for uploads in (batched, one_by_one)
+        ]
         assert spans[0] == spans[1]
-        accepted = [values for nr, when, values in batches if values and why_not((*nr, None, when, None, 0)) is None]
-        assert sum(p.events.uploads for p in partials(many)) == len(accepted)
-        counted = [sum(refusal.reports for refusal in refused) for refused in (refused_many, refused_one)]
-        assert counted[0] == counted[1]
+        accepted = [
+            values
+            for nr, event_time, values in batches
+            if values and find_reason((*nr, None, event_time, None, 0)) is None
+        ]
+        assert sum(p.events.uploads for p in compute_partials(batched)) == len(accepted)
+        refused_counts = [sum(refusal.reports for refusal in refused) for refused in (refused_batched, refused_single)]
+        assert refused_counts[0] == refused_counts[1]
 
 
-def test_bad_batches_are_refused_whole():
+def test_invalid_batches_are_refused_as_a_whole():
     commute, seeded = REVISIONS["commute"][0], REVISIONS["seeded"][0]
     rows = [
         ("commute", commute, None, NOW, None, bytes([1, 2, 3])),
@@ -171,7 +182,7 @@ def test_bad_batches_are_refused_whole():
         ("commute", commute, None, NOW, None, b""),
         ("seeded", seeded, None, NOW, None, b"\xff" * 8),
     ]
-    uploads, refused = accept(INDEX, columns_of(rows, packed=True), NOW)
+    uploads, refused = accept(INDEX, make_columns(rows, packed=True), NOW)
     assert uploads.reports == 3
     assert len(uploads) == 2
     assert {r.reason: r.reports for r in refused} == {
@@ -186,16 +197,16 @@ def test_ids_stay_with_their_uploads():
     commute = REVISIONS["commute"][0]
     rows = [("commute", commute, "DE", NOW, 7 * 2**64 + i if i % 2 else None, i) for i in range(8)]
     rows[3] = ("commute", commute, "DE", NOW, 9, 10**6)
-    uploads, _ = accept(INDEX, columns_of(rows), NOW)
+    uploads, _ = accept(INDEX, make_columns(rows), NOW)
     assert uploads.has_id.tolist() == [False, True, False, False, True, False, True]
     assert uploads.id[uploads.has_id].tolist() == [[7, 1], [7, 5], [7, 7]]
     assert uploads.take(uploads.has_id).cells.tolist() == [1, 5, 7]
 
 
-def test_the_details_help():
+def test_the_details_of_refusals_name_the_value_and_the_allowed_range():
     commute = REVISIONS["commute"][0]
     rows = [("commute", commute, "XX", NOW, None, 1)] * 3 + [("commute", commute, None, NOW, None, 99)]
-    details = {r.reason: r.detail for r in accept(INDEX, columns_of(rows), NOW)[1]}
+    details = {r.reason: r.detail for r in accept(INDEX, make_columns(rows), NOW)[1]}
     assert details["unknown_group"] == "group 'XX' of 'commute', and 2 more"
     cells = COLLECTIONS[0].mechanism.cells
     assert details["cell_out_of_range"] == f"cell 99 of 'commute', which has 0 to {cells - 1}"
@@ -203,29 +214,36 @@ def test_the_details_help():
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_no_reports_and_one(count):
+def test_zero_or_one_report_is_counted(count):
     rows = [("age", REVISIONS["age"][0], None, NOW, None, 3)] * count
-    uploads, refused = accept(INDEX, columns_of(rows), NOW)
+    uploads, refused = accept(INDEX, make_columns(rows), NOW)
     assert (len(uploads), refused, len(list(tally(INDEX, uploads)))) == (count, [], count)
 
 
 @settings(max_examples=200, deadline=None)
 @example([(0, 0, []), (1, 0, []), (0, 0, [0, 1])])  # as many cells as uploads, but not one each
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.lists(st.integers(0, 7), max_size=4)), max_size=20))
-def test_each_id_counts_once_wherever_it_goes(drawn):
+def test_each_id_counts_once_whichever_shard_it_goes_to(draws):
     revision = REVISIONS["age"][0]
     packed = [
-        ("age", revision, None, NOW - hour * HOUR, (number * 7919) % 5 * 2**64 + number, pack("age", revision, cells))
-        for number, hour, cells in drawn
+        (
+            "age",
+            revision,
+            None,
+            NOW - hour * HOUR,
+            (number * 7919) % 5 * 2**64 + number,
+            pack_cells("age", revision, cells),
+        )
+        for number, hour, cells in draws
     ]
-    uploads, _ = accept(INDEX, columns_of(packed, packed=True), NOW)
+    uploads, _ = accept(INDEX, make_columns(packed, packed=True), NOW)
     by_shard = {}
     for part in (uploads.between(0, len(uploads) // 2), uploads.between(len(uploads) // 2, len(uploads))):
         for shard, piece in pieces(part, NOW, count=3):
             by_shard.setdefault(shard, []).append(unpack(piece)[0])
     unique = [first_of_each_id(parts) for parts in by_shard.values()]
-    kept = [tuple(row) for first, _ in unique for row in first.id.tolist()]
-    assert sorted(kept) == sorted({divmod(row[4], 2**64) for row in packed})
+    unique_ids = [tuple(row) for first, _ in unique for row in first.id.tolist()]
+    assert sorted(unique_ids) == sorted({divmod(row[4], 2**64) for row in packed})
     assert sum(len(first) + len(rest) for first, rest in unique) == len(packed)
     assert sum(first.reports + rest.reports for first, rest in unique) == uploads.reports
     # The cells stay with their upload.
@@ -235,8 +253,8 @@ def test_each_id_counts_once_wherever_it_goes(drawn):
     for first, rest in unique:
         for part in (first, rest):
             for index in range(len(part)):
-                one = part.between(index, index + 1)
-                assert pack("age", revision, one.cells) in by_id[tuple(one.id[0].tolist())]
+                upload = part.between(index, index + 1)
+                assert pack_cells("age", revision, upload.cells) in by_id[tuple(upload.id[0].tolist())]
 
 
 @settings(max_examples=200, deadline=None)
@@ -253,23 +271,23 @@ def test_each_id_counts_once_wherever_it_goes(drawn):
 )
 def test_pieces_hold_every_number_however_wide(rows):
     times, groups, ids, cells = ([row[column] for row in rows] for column in range(4))
-    same = np.zeros(len(rows), dtype=np.int64)
+    zeros = np.zeros(len(rows), dtype=np.int64)
     uploads = Uploads(
-        collection=same,
-        revision=same,
+        collection=zeros,
+        revision=zeros,
         group=np.array(groups, dtype=np.int64),
         event_time=np.array(times, dtype=np.int64),
         has_id=np.ones(len(rows), dtype=bool),
-        id=np.array([(7, one) for one in ids], dtype=np.uint64).reshape(-1, 2),
+        id=np.array([(7, item) for item in ids], dtype=np.uint64).reshape(-1, 2),
         sizes=np.array([len(part) for part in cells], dtype=np.int64),
         cells=np.array([cell for part in cells for cell in part], dtype=np.int64),
     )
-    found = []
+    restored = []
     for shard, piece in pieces(uploads, NOW, count=3):
         part, received = unpack(piece)
         assert received == NOW
         assert (part.id[:, 1] % np.uint64(3) == shard).all()
         for index in range(len(part)):
-            one = part.between(index, index + 1)
-            found.append((one.event_time[0], one.group[0], one.id[0, 1], one.cells.tolist()))
-    assert sorted(found) == sorted(rows)
+            item = part.between(index, index + 1)
+            restored.append((item.event_time[0], item.group[0], item.id[0, 1], item.cells.tolist()))
+    assert sorted(restored) == sorted(rows)

@@ -35,53 +35,53 @@ steps = st.lists(st.one_of(numbers, st.integers(-40, 60), st.just("reload"), st.
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 16])
 @settings(max_examples=150, deadline=None)
 @given(steps, st.integers(1, 9))
-def test_ids_are_known_until_they_expire_whatever_is_saved_and_loaded(chunk, taken, grain):
-    kept, seen, saved = {}, SeenIds(grain), []
+def test_ids_are_known_until_they_expire_however_they_are_saved_and_loaded(chunk, actions, grain):
+    expected_ids, seen, saved = {}, SeenIds(grain), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deduplication, "CHUNK_IDS", chunk)
-        for step in taken:
+        for step in actions:
             if step == "reload":
                 seen = SeenIds(grain, reversed(saved))
             elif step == "compact":
                 saved = list(seen.chunks())
-                assert all(0 < len(part) - 8 <= 16 * chunk for part in saved)
+                assert all(0 < len(chunk_bytes) - 8 <= 16 * chunk for chunk_bytes in saved)
             elif isinstance(step, int):
                 seen.forget(step)
                 saved = list(seen.chunks())
-                kept = {one: expiry for one, expiry in kept.items() if expiry > step}
+                expected_ids = {id_: expiry for id_, expiry in expected_ids.items() if expiry > step}
             else:
                 expected = []
                 for number, expiry in step:
-                    expected.append(number not in kept)
+                    expected.append(number not in expected_ids)
                     while expiry % grain:
                         expiry += 1
-                    kept.setdefault(number, expiry)
+                    expected_ids.setdefault(number, expiry)
                 is_new, chunks = seen.add(
                     [id_bytes(n) for n, _ in step], np.array([e for _, e in step], dtype=np.int64)
                 )
                 saved += chunks
                 assert is_new.tolist() == expected
-            assert len(seen) == len(kept)
-            assert seen.next_expiry == min(kept.values(), default=None)
+            assert len(seen) == len(expected_ids)
+            assert seen.next_expiry == min(expected_ids.values(), default=None)
 
 
 def test_ids_as_columns_are_sixteen_bytes_each():
     pairs = np.array([[1, 2], [2**64 - 1, 0]], dtype=np.uint64)
-    assert [len(one) for one in ids_of(pairs)] == [16, 16]
+    assert [len(id_) for id_ in ids_of(pairs)] == [16, 16]
     assert ids_of(pairs[::-1]) == ids_of(pairs)[::-1]
     assert len(set(ids_of(np.array([[1, 2], [2, 1], [1, 2]], dtype=np.uint64)))) == 2
     assert ids_of(pairs[:0]) == []
 
 
 def test_chunks_of_the_first_version_are_read():
-    # What a checkpoint of the first version holds; a change here counts duplicates of a running job.
+    # The content of a checkpoint of the first version; a change here counts duplicates of a running job.
     golden = bytes.fromhex("e803000000000000" + "00" * 15 + "01" + "00" * 15 + "02")
     seen = SeenIds(1000, [golden])
     assert (len(seen), seen.next_expiry) == (2, 1000)
     assert list(SeenIds(1000).add([id_bytes(1), id_bytes(2)], np.array([7, 1000]))[1]) == [golden]
 
 
-class State:
+class ShardState:
     """One shard's state and timer as an engine keeps them: a copy is a checkpoint."""
 
     def __init__(self):
@@ -115,18 +115,18 @@ class State:
         def __init__(self, state):
             self.state = state
 
-        def set(self, when):
-            self.state.timer = when.micros // 1000
+        def set(self, time):
+            self.state.timer = time.micros // 1000
 
 
-def uploads(rows):
+def make_uploads(rows):
     """Rows (id, event time) as uploads of one report each."""
     zeros = np.zeros(len(rows), dtype=np.int64)
     return Uploads(
         collection=zeros,
         revision=zeros,
         group=zeros - 1,
-        event_time=np.array([when for _, when in rows], dtype=np.int64),
+        event_time=np.array([event_time for _, event_time in rows], dtype=np.int64),
         has_id=np.ones(len(rows), dtype=bool),
         id=np.array([divmod(number, 2**64) for number, _ in rows], dtype=np.uint64).reshape(-1, 2),
         sizes=zeros + 1,
@@ -134,49 +134,49 @@ def uploads(rows):
     )
 
 
-def block(rows, received):
+def make_block(rows, received):
     """As it comes to shard 3."""
-    [(_, piece)] = pieces(uploads(rows), received, count=1)
+    [(_, piece)] = pieces(make_uploads(rows), received, count=1)
     return 3, piece
 
 
-class Shard:
-    """CountOnce with one shard's state, driven by hand."""
+class ShardDriver:
+    """DeduplicateStream with one shard's state, driven by hand."""
 
     def __init__(self, plan=INDEX):
-        self.fn, self.state = DeduplicateStream(plan), State()
+        self.fn, self.state = DeduplicateStream(plan), ShardState()
 
     def handles(self):
-        self.bag = State.Bag(self.state)
-        return State.Cell(self.state), self.bag, State.Timer(self.state)
+        self.bag = ShardState.Bag(self.state)
+        return ShardState.Cell(self.state), self.bag, ShardState.Timer(self.state)
 
     def block(self, rows, received=NOW):
         """(counted, refused as duplicates)"""
         self.fn.start_bundle()
-        out = list(self.fn.process(block(rows, received), *self.handles()))
-        letters = [tagged.value.value for tagged in out]
+        outputs = list(self.fn.process(make_block(rows, received), *self.handles()))
+        letters = [output.value.value for output in outputs]
         assert all(isinstance(letter, DeadLetter) and letter.reason == "duplicate" for letter in letters)
         assert all(letter.received_at == received for letter in letters)
-        totals = [bundled.value.value for bundled in self.fn.finish_bundle()]
-        counted = sum(tallies.reports for key, tallies in totals)
-        return counted, sum(letter.reports for letter in letters)
+        totals = [item.value.value for item in self.fn.finish_bundle()]
+        counted_reports = sum(tallies.reports for key, tallies in totals)
+        return counted_reports, sum(letter.reports for letter in letters)
 
-    def watermark(self, when):
+    def watermark(self, time):
         """The engine fires what is due, in order."""
-        while self.state.timer is not None and self.state.timer <= when:
+        while self.state.timer is not None and self.state.timer <= time:
             due, self.state.timer = self.state.timer, None
             self.fn.forget_expired(3, Timestamp(micros=1000 * due), *self.handles())
 
 
 def test_duplicates_count_once_within_a_block_and_across_blocks():
-    shard = Shard()
+    shard = ShardDriver()
     assert shard.block([(1, NOW), (2, NOW), (1, NOW), (1, NOW - 5)]) == (2, 2)
     assert shard.block([(2, NOW), (3, NOW)]) == (1, 1)
     assert shard.block([(1, NOW), (2, NOW), (3, NOW)]) == (0, 3)
 
 
 def test_ids_that_differ_in_one_half_are_different():
-    shard = Shard()
+    shard = ShardDriver()
     assert shard.block([(1, NOW), (2**64, NOW), (2**64 + 1, NOW)]) == (3, 0)
 
 
@@ -191,15 +191,15 @@ def test_ids_that_differ_in_one_half_are_different():
         max_size=16,
     )
 )
-def test_after_any_failure_the_state_of_the_checkpoint_counts(taken):
+def test_after_any_failure_the_state_of_the_checkpoint_counts(actions):
     """A report is counted once while its duplicates can come: a loop over a dict says which those are."""
-    shard, clock, known, counts = Shard(), NOW, {}, Counter()
-    kept = copy.deepcopy((shard.state, clock, known, counts))
-    for step in taken:
+    shard, clock, event_times, counts = ShardDriver(), NOW, {}, Counter()
+    checkpoint = copy.deepcopy((shard.state, clock, event_times, counts))
+    for step in actions:
         if step == "checkpoint":
-            kept = copy.deepcopy((shard.state, clock, known, counts))
+            checkpoint = copy.deepcopy((shard.state, clock, event_times, counts))
         elif step == "fail":
-            shard.state, clock, known, counts = copy.deepcopy(kept)
+            shard.state, clock, event_times, counts = copy.deepcopy(checkpoint)
         elif step == "another worker":
             deduplication.MEMORY.clear()
         elif isinstance(step, int):
@@ -207,7 +207,7 @@ def test_after_any_failure_the_state_of_the_checkpoint_counts(taken):
             shard.watermark(clock)
         else:
             # An id's event time never changes, as that of an upload which is sent again.
-            rows = [(number, known.setdefault(number, clock + 1000 * age)) for number, age in step]
+            rows = [(number, event_times.setdefault(number, clock + 1000 * age)) for number, age in step]
             rows = [row for row in rows if row[1] >= clock - MAX_AGE]  # the others are too old, and do not get here
             if not rows:
                 continue  # there are no empty blocks
@@ -217,65 +217,65 @@ def test_after_any_failure_the_state_of_the_checkpoint_counts(taken):
 
 
 def test_a_duplicate_received_in_the_last_millisecond_is_still_known():
-    shard, event = Shard(), NOW - NOW % shard_grain()
+    shard, event = ShardDriver(), NOW - NOW % find_grain()
     assert shard.block([(1, event)], event) == (1, 0)
     shard.watermark(event + MAX_AGE)  # with no delay allowed, the watermark is the time of receipt
     assert shard.block([(1, event)], event + MAX_AGE) == (0, 1)
 
 
-def shard_grain():
+def find_grain():
     return DeduplicateStream(INDEX).grain
 
 
-def test_what_can_no_longer_come_is_forgotten_and_its_state_with_it():
-    shard = Shard()
+def test_expired_ids_are_forgotten_together_with_their_state():
+    shard = ShardDriver()
     shard.block([(number, NOW + number) for number in range(50)])
     shard.watermark(NOW + MAX_AGE)
     assert sum(map(len, shard.state.bag)) >= 50 * 16
-    shard.watermark(NOW + MAX_AGE + 50 + shard_grain())
+    shard.watermark(NOW + MAX_AGE + 50 + find_grain())
     assert (shard.state.bag, shard.state.timer) == ([], None)
 
 
 def test_the_timer_stands_at_the_earliest_id_in_whatever_order_they_come():
-    shard = Shard()
+    shard = ShardDriver()
     for event in (NOW, NOW - 9_000, NOW - 2_000):
         shard.block([(event, event)])
-    assert NOW - 9_000 + MAX_AGE < shard.state.timer <= NOW - 9_000 + MAX_AGE + 1 + shard_grain()
+    assert NOW - 9_000 + MAX_AGE < shard.state.timer <= NOW - 9_000 + MAX_AGE + 1 + find_grain()
     shard.watermark(shard.state.timer)
-    assert NOW - 2_000 + MAX_AGE < shard.state.timer <= NOW - 2_000 + MAX_AGE + 1 + shard_grain()
+    assert NOW - 2_000 + MAX_AGE < shard.state.timer <= NOW - 2_000 + MAX_AGE + 1 + find_grain()
 
 
-def test_state_is_read_only_when_memory_is_of_another_time():
-    shard = Shard()
+def test_state_is_read_only_when_memory_does_not_match_the_checkpoint():
+    shard = ShardDriver()
     shard.block([(1, NOW)])
-    kept = copy.deepcopy(shard.state)
+    checkpoint = copy.deepcopy(shard.state)
     shard.block([(2, NOW)])
     assert shard.bag.reads == 0
-    shard.state = kept
+    shard.state = checkpoint
     assert shard.block([(2, NOW)]) == (1, 0)
     assert shard.bag.reads == 1
 
 
 def test_a_block_that_fails_half_way_leaves_nothing_in_memory():
-    shard = Shard()
+    shard = ShardDriver()
     shard.block([(1, NOW)])
-    kept = copy.deepcopy(shard.state)
+    checkpoint = copy.deepcopy(shard.state)
     mark, _, timer = shard.handles()
 
-    class Full(State.Bag):
+    class FullBag(ShardState.Bag):
         def add(self, chunk):
             raise OSError("no space")
 
     shard.fn.start_bundle()
     with pytest.raises(OSError, match="no space"):
-        list(shard.fn.process(block([(2, NOW)], NOW), mark, Full(shard.state), timer))
-    shard.state = kept
+        list(shard.fn.process(make_block([(2, NOW)], NOW), mark, FullBag(shard.state), timer))
+    shard.state = checkpoint
     assert shard.block([(1, NOW), (2, NOW)]) == (1, 1)
 
 
 def test_two_jobs_in_one_process_do_not_share_ids():
-    one, two = Shard(), Shard()
-    one.block([(1, NOW)])
-    two.state = copy.deepcopy(one.state)
-    assert two.block([(1, NOW), (2, NOW)]) == (1, 1)
-    assert Shard().block([(1, NOW)]) == (1, 0)
+    first, second = ShardDriver(), ShardDriver()
+    first.block([(1, NOW)])
+    second.state = copy.deepcopy(first.state)
+    assert second.block([(1, NOW), (2, NOW)]) == (1, 1)
+    assert ShardDriver().block([(1, NOW)]) == (1, 0)

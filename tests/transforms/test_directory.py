@@ -41,30 +41,30 @@ NOW = START + 10**6
 
 
 @pytest.fixture(autouse=True)
-def small_runs_and_a_clock_that_stands(monkeypatch):
+def small_runs_and_fixed_clock(monkeypatch):
     monkeypatch.setattr(avro_files, "RUN_BYTES", 200)
     monkeypatch.setattr(splittable, "now", lambda: NOW)
-    at(monkeypatch, NOW)
-    each_look_takes(monkeypatch, 0)
+    set_clock(monkeypatch, NOW)
+    advance_time_per_look(monkeypatch, 0)
 
 
-def at(monkeypatch, now):
+def set_clock(monkeypatch, now):
     monkeypatch.setattr(directory_source, "now", lambda: now)
 
 
-def each_look_takes(monkeypatch, seconds):
+def advance_time_per_look(monkeypatch, seconds):
     ticks = itertools.count()
     monkeypatch.setattr(directory_source, "time", SimpleNamespace(monotonic=lambda: seconds * next(ticks)))
 
 
-def put(directory, name, data, changed):
+def put_file(directory, name, data, changed):
     path = os.path.join(os.fsencode(directory), os.fsencode(name))
     with open(path, "wb") as file:
         file.write(data)
     os.utime(path, ns=(0, changed * 10**6))
 
 
-class Stopping(RestrictionTrackerView):
+class StoppingView(RestrictionTrackerView):
     """The engine asks for a checkpoint after this many claims."""
 
     def __init__(self, tracker, claims):
@@ -78,7 +78,7 @@ class Stopping(RestrictionTrackerView):
         return super().try_claim(position)
 
 
-class Watching:
+class WatchDriver:
     """The calls that an engine makes, each from the checkpoint of the one before."""
 
     def __init__(self, directory, restriction=NOTHING):
@@ -89,7 +89,7 @@ class Watching:
         coder = typecoders.registry.get_coder(object)
         start = coder.decode(coder.encode(self.restriction))
         tracker = ThreadsafeRestrictionTracker(Directory().create_tracker(start))
-        view, estimator = Stopping(tracker, claims), ManualWatermarkEstimator(self.watermark)
+        view, estimator = StoppingView(tracker, claims), ManualWatermarkEstimator(self.watermark)
         reads = []
         for element in WatchDirectory(DELAY).process(self.directory, view, estimator):
             assert element.timestamp.micros == 1000 * element.value.received
@@ -110,201 +110,201 @@ class Watching:
         return [(os.path.basename(read.source), block.offset) for read in self.reads for block in read.blocks]
 
 
-def blocks_of(directory, *names):
-    """What each file holds, read without a watch."""
-    found = []
+def read_blocks(directory, *names):
+    """The blocks of each file, read without a watch."""
+    blocks = []
     for name in names:
         with directory_source.open_file(os.path.join(str(directory), name)) as stream:
             for run in avro_files.read_file(name, stream, 0, lambda _: True):
-                found += [(name, block.offset) for block in run.blocks]
-    return found
+                blocks += [(name, block.offset) for block in run.blocks]
+    return blocks
 
 
 @pytest.fixture
-def three(tmp_path):
-    """Files whose names are in another order than their times."""
-    put(tmp_path, "c.avro", encode_avro_file(ROWS[:40], sync=200), START)
-    put(tmp_path, "b.avro.gz", gzip.compress(encode_avro_file(ROWS[40:80], codec="null", sync=300)), START + 5)
-    put(tmp_path, "a.avro", encode_avro_file(ROWS[80:], sync=200), START + 5_000)
+def three_files(tmp_path):
+    """Three files whose names are in another order than their times."""
+    put_file(tmp_path, "c.avro", encode_avro_file(ROWS[:40], sync=200), START)
+    put_file(tmp_path, "b.avro.gz", gzip.compress(encode_avro_file(ROWS[40:80], codec="null", sync=300)), START + 5)
+    put_file(tmp_path, "a.avro", encode_avro_file(ROWS[80:], sync=200), START + 5_000)
     return tmp_path
 
 
 ORDER = ("c.avro", "b.avro.gz", "a.avro")
 
 
-def test_files_come_by_time_and_name_each_once(three):
-    put(three, "a2.avro", encode_avro_file(ROWS[:3]), START + 5)
-    watching = Watching(three)
-    watching.call()
+def test_watched_files_come_by_time_and_name_each_once(three_files):
+    put_file(three_files, "a2.avro", encode_avro_file(ROWS[:3]), START + 5)
+    watch = WatchDriver(three_files)
+    watch.call()
     names = ("c.avro", "a2.avro", "b.avro.gz", "a.avro")
-    assert watching.blocks() == blocks_of(three, *names)
-    assert len(watching.blocks()) > 10
-    assert [time for time, _ in arrived(str(three)).values()] == [START, START + 5, START + 5, START + 5_000]
-    assert watching.call() == []
-    put(three, "0.avro", encode_avro_file(ROWS[:3]), START)
-    assert [os.path.basename(read.source) for read in watching.call()] == ["0.avro"]
+    assert watch.blocks() == read_blocks(three_files, *names)
+    assert len(watch.blocks()) > 10
+    assert [time for time, _ in arrived(str(three_files)).values()] == [START, START + 5, START + 5, START + 5_000]
+    assert watch.call() == []
+    put_file(three_files, "0.avro", encode_avro_file(ROWS[:3]), START)
+    assert [os.path.basename(read.source) for read in watch.call()] == ["0.avro"]
 
 
 @pytest.mark.parametrize("claims", range(1, 12))
-def test_wherever_the_engine_stops_a_call_nothing_is_lost_or_repeated(three, claims):
-    watching = Watching(three)
+def test_wherever_the_engine_stops_a_call_nothing_is_lost_or_repeated(three_files, claims):
+    watch = WatchDriver(three_files)
     for _ in range(25):
-        watching.call(claims)
-    assert watching.blocks() == blocks_of(three, *ORDER)
-    assert len(watching.restriction[0]) == 3
+        watch.call(claims)
+    assert watch.blocks() == read_blocks(three_files, *ORDER)
+    assert len(watch.restriction[0]) == 3
 
 
 @pytest.mark.parametrize("seconds", [0.3, 0.7, 1.9, 2, 60])
-def test_wherever_time_is_up_nothing_is_lost_and_calls_get_on(three, monkeypatch, seconds):
+def test_wherever_time_is_up_nothing_is_lost_and_calls_make_progress(three_files, monkeypatch, seconds):
     """Also where each look at the clock finds that more time has passed than a call has."""
-    each_look_takes(monkeypatch, seconds)
-    watching, calls = Watching(three), 0
-    while len(watching.restriction[0]) < 3:
-        before = watching.restriction
-        watching.call()
-        assert watching.restriction != before
+    advance_time_per_look(monkeypatch, seconds)
+    watch, calls = WatchDriver(three_files), 0
+    while len(watch.restriction[0]) < 3:
+        before = watch.restriction
+        watch.call()
+        assert watch.restriction != before
         calls += 1
     assert calls > 2
-    assert set(watching.rests[:-1]) == {0}
-    assert watching.blocks() == blocks_of(three, *ORDER)
+    assert set(watch.rests[:-1]) == {0}
+    assert watch.blocks() == read_blocks(three_files, *ORDER)
 
 
-def test_a_file_that_was_begun_is_ended_before_an_older_one_that_came_meanwhile(three):
-    watching = Watching(three)
-    watching.call(claims=3)
-    put(three, "0.avro", encode_avro_file(ROWS[:3]), START - 1)
-    watching.call(claims=4)
-    watching.call()
-    assert watching.blocks() == blocks_of(three, "c.avro", "0.avro", *ORDER[1:])
+def test_a_file_that_was_begun_is_ended_before_an_older_one_that_came_meanwhile(three_files):
+    watch = WatchDriver(three_files)
+    watch.call(claims=3)
+    put_file(three_files, "0.avro", encode_avro_file(ROWS[:3]), START - 1)
+    watch.call(claims=4)
+    watch.call()
+    assert watch.blocks() == read_blocks(three_files, "c.avro", "0.avro", *ORDER[1:])
 
 
-def test_a_call_that_is_thrown_away_is_done_again(three):
-    watching = Watching(three)
-    watching.call(claims=4)
-    kept, read = watching.restriction, list(watching.reads)
-    watching.call(claims=5)
-    watching.restriction, watching.reads = kept, read  # the engine is back at its checkpoint
-    watching.call()
-    assert watching.blocks() == blocks_of(three, *ORDER)
+def test_a_directory_call_that_is_discarded_is_repeated(three_files):
+    watch = WatchDriver(three_files)
+    watch.call(claims=4)
+    checkpoint, reads = watch.restriction, list(watch.reads)
+    watch.call(claims=5)
+    watch.restriction, watch.reads = checkpoint, reads  # the engine is back at its checkpoint
+    watch.call()
+    assert watch.blocks() == read_blocks(three_files, *ORDER)
 
 
-def test_received_is_the_time_of_change_but_never_goes_back_nor_ahead_of_the_clock(three, monkeypatch):
-    put(three, "future.avro", encode_avro_file(ROWS[:3]), NOW + 99_000)
-    watching = Watching(three)
-    received = {os.path.basename(read.source): read.received for read in watching.call()}
+def test_received_is_the_time_of_change_but_never_goes_back_nor_ahead_of_the_clock(three_files, monkeypatch):
+    put_file(three_files, "future.avro", encode_avro_file(ROWS[:3]), NOW + 99_000)
+    watch = WatchDriver(three_files)
+    received = {os.path.basename(read.source): read.received for read in watch.call()}
     assert received == {"c.avro": START, "b.avro.gz": START + 5, "a.avro": START + 5_000, "future.avro": NOW}
-    at(monkeypatch, NOW + 60_000)
-    put(three, "late.avro", encode_avro_file(ROWS[:3]), START)
-    assert {read.received for read in watching.call()} == {NOW}
-    at(monkeypatch, NOW + 70_000)
-    put(three, "later.avro", encode_avro_file(ROWS[:3]), START)
-    assert {read.received for read in watching.call()} == {NOW + 60_000 - CLOCK_MARGIN}
+    set_clock(monkeypatch, NOW + 60_000)
+    put_file(three_files, "late.avro", encode_avro_file(ROWS[:3]), START)
+    assert {read.received for read in watch.call()} == {NOW}
+    set_clock(monkeypatch, NOW + 70_000)
+    put_file(three_files, "later.avro", encode_avro_file(ROWS[:3]), START)
+    assert {read.received for read in watch.call()} == {NOW + 60_000 - CLOCK_MARGIN}
 
 
 def test_the_watermark_follows_receipt_and_in_an_empty_directory_the_clock(tmp_path, monkeypatch):
-    watching = Watching(tmp_path)
-    assert watching.call() == []
-    assert watching.watermark.micros == 1000 * (NOW - CLOCK_MARGIN - DELAY)
-    assert watching.rests == [splittable.REST_SECONDS]
-    assert watching.restriction == ((), "", 0, NOW - CLOCK_MARGIN)
-    at(monkeypatch, NOW - 60_000)  # a clock that was set back
-    watching.call()
-    assert watching.restriction == ((), "", 0, NOW - CLOCK_MARGIN)
-    fresh = Watching(tmp_path)
-    put(tmp_path, "a.avro", encode_avro_file(ROWS, sync=200), START)
-    each_look_takes(monkeypatch, 1.0)
-    fresh.call()
-    assert fresh.restriction[1].endswith("a.avro")
-    assert fresh.watermark.micros == 1000 * (START - DELAY)  # more of it is to come
+    watch = WatchDriver(tmp_path)
+    assert watch.call() == []
+    assert watch.watermark.micros == 1000 * (NOW - CLOCK_MARGIN - DELAY)
+    assert watch.rests == [splittable.REST_SECONDS]
+    assert watch.restriction == ((), "", 0, NOW - CLOCK_MARGIN)
+    set_clock(monkeypatch, NOW - 60_000)  # a clock that was set back
+    watch.call()
+    assert watch.restriction == ((), "", 0, NOW - CLOCK_MARGIN)
+    new_watch = WatchDriver(tmp_path)
+    put_file(tmp_path, "a.avro", encode_avro_file(ROWS, sync=200), START)
+    advance_time_per_look(monkeypatch, 1.0)
+    new_watch.call()
+    assert new_watch.restriction[1].endswith("a.avro")
+    assert new_watch.watermark.micros == 1000 * (START - DELAY)  # more of it is to come
 
 
 def test_hidden_names_are_passed_over_until_they_are_renamed(tmp_path):
     for name in (".a.avro", "_b.avro", "._c"):
-        put(tmp_path, name, encode_avro_file(ROWS[:3]), START)
+        put_file(tmp_path, name, encode_avro_file(ROWS[:3]), START)
     (tmp_path / "folder").mkdir()
-    put(tmp_path / "folder", "d.avro", encode_avro_file(ROWS[:3]), START)
-    watching = Watching(tmp_path)
-    assert watching.call() == []
+    put_file(tmp_path / "folder", "d.avro", encode_avro_file(ROWS[:3]), START)
+    watch = WatchDriver(tmp_path)
+    assert watch.call() == []
     (tmp_path / ".a.avro").rename(tmp_path / "a.avro")
-    assert [os.path.basename(read.source) for read in watching.call()] == ["a.avro"]
+    assert [os.path.basename(read.source) for read in watch.call()] == ["a.avro"]
 
 
-def test_a_directory_that_is_not_there_yet_is_empty(tmp_path):
-    watching = Watching(tmp_path / "later")
-    assert watching.call() == []
+def test_a_watched_directory_that_does_not_exist_yet_is_empty(tmp_path):
+    watch = WatchDriver(tmp_path / "later")
+    assert watch.call() == []
     (tmp_path / "later").mkdir()
-    put(tmp_path / "later", "a.avro", encode_avro_file(ROWS[:3]), START)
-    assert len(watching.call()) == 1
+    put_file(tmp_path / "later", "a.avro", encode_avro_file(ROWS[:3]), START)
+    assert len(watch.call()) == 1
 
 
 @pytest.mark.parametrize("claims", range(2, 9))
 def test_damaged_files_are_letters_once_and_cost_themselves(tmp_path, claims):
     data = bytearray(encode_avro_file(ROWS[:40], sync=200))
     data[-40:] = bytes(40)
-    put(tmp_path, "a.avro", b"no avro at all", START)
-    put(tmp_path, "b.avro", bytes(data), START + 1)
-    put(tmp_path, "c.avro", b"", START + 2)
-    put(tmp_path, "d.avro", encode_avro_file(ROWS[40:60]), START + 3)
-    watching = Watching(tmp_path)
+    put_file(tmp_path, "a.avro", b"no avro at all", START)
+    put_file(tmp_path, "b.avro", bytes(data), START + 1)
+    put_file(tmp_path, "c.avro", b"", START + 2)
+    put_file(tmp_path, "d.avro", encode_avro_file(ROWS[40:60]), START + 3)
+    watch = WatchDriver(tmp_path)
     for _ in range(40):
-        watching.call(claims)
-    damages = [read for read in watching.reads if isinstance(read, Damage)]
-    assert [os.path.basename(one.source)[0] for one in damages] == ["a", "b", "c"]
-    assert [one.received for one in damages] == [START, START + 1, START + 2]
-    letters = [letter for one in damages for letter in Parser(CollectionIndex.of([COLLECTION])).parse(one)]
+        watch.call(claims)
+    damages = [read for read in watch.reads if isinstance(read, Damage)]
+    assert [os.path.basename(damage.source)[0] for damage in damages] == ["a", "b", "c"]
+    assert [damage.received for damage in damages] == [START, START + 1, START + 2]
+    letters = [letter for damage in damages for letter in Parser(CollectionIndex.of([COLLECTION])).parse(damage)]
     assert {(letter.reason, letter.reports) for letter in letters} == {("undecodable", None)}
-    whole = [read for read in watching.reads if isinstance(read, BlockRun) and read.source.endswith("d.avro")]
-    assert sum(block.count for run in whole for block in run.blocks) == 20
+    good_runs = [read for read in watch.reads if isinstance(read, BlockRun) and read.source.endswith("d.avro")]
+    assert sum(block.count for run in good_runs for block in run.blocks) == 20
 
 
 @pytest.mark.parametrize("claims", [0, 1, 2, -1])
-def test_a_file_gone_before_its_end_is_one_letter(three, claims):
-    watching = Watching(three)
-    watching.call(claims=3)
-    name, start = watching.restriction[1:3]
+def test_a_file_gone_before_its_end_is_one_letter(three_files, claims):
+    watch = WatchDriver(three_files)
+    watch.call(claims=3)
+    name, start = watch.restriction[1:3]
     assert os.path.basename(name) == "c.avro"
     assert start > 0
-    (three / "c.avro").unlink()
+    (three_files / "c.avro").unlink()
     for _ in range(3):
-        watching.call(claims)
-    watching.call()
-    [damage] = [read for read in watching.reads if isinstance(read, Damage)]
+        watch.call(claims)
+    watch.call()
+    [damage] = [read for read in watch.reads if isinstance(read, Damage)]
     assert (damage.source, damage.position, damage.received) == (name, start, START)
     assert "gone" in damage.detail
-    watching.reads.remove(damage)
-    assert [block for block in watching.blocks() if block[0] != "c.avro"] == blocks_of(three, *ORDER[1:])
+    watch.reads.remove(damage)
+    assert [block for block in watch.blocks() if block[0] != "c.avro"] == read_blocks(three_files, *ORDER[1:])
 
 
-def test_names_that_are_gone_are_not_remembered(three):
-    watching = Watching(three)
-    watching.call()
-    assert [os.path.basename(name) for name in watching.restriction[0]] == list(ORDER)
-    (three / "b.avro.gz").unlink()
-    watching.call()
-    assert [os.path.basename(name) for name in watching.restriction[0]] == ["c.avro", "a.avro"]
+def test_names_that_are_gone_are_not_remembered(three_files):
+    watch = WatchDriver(three_files)
+    watch.call()
+    assert [os.path.basename(name) for name in watch.restriction[0]] == list(ORDER)
+    (three_files / "b.avro.gz").unlink()
+    watch.call()
+    assert [os.path.basename(name) for name in watch.restriction[0]] == ["c.avro", "a.avro"]
 
 
-def test_a_name_that_is_no_text_is_read_and_told_as_text(tmp_path):
-    put(tmp_path, b"\xff.avro", encode_avro_file(ROWS[:3]), START)
-    put(tmp_path, b"new\nline.avro", b"no avro", START)
-    watching = Watching(tmp_path)
-    watching.call(claims=1)
-    watching.call()
-    assert watching.call() == []
-    runs = [read for read in watching.reads if isinstance(read, BlockRun)]
+def test_a_file_name_that_is_not_text_is_read_and_reported_as_text(tmp_path):
+    put_file(tmp_path, b"\xff.avro", encode_avro_file(ROWS[:3]), START)
+    put_file(tmp_path, b"new\nline.avro", b"no avro", START)
+    watch = WatchDriver(tmp_path)
+    watch.call(claims=1)
+    watch.call()
+    assert watch.call() == []
+    runs = [read for read in watch.reads if isinstance(read, BlockRun)]
     assert [read.source.encode().endswith(b"\\udcff.avro") for read in runs] == [True]
-    assert len(watching.reads) == 2
+    assert len(watch.reads) == 2
 
 
 def test_reports_are_judged_by_the_time_of_their_file(tmp_path):
     young, old = ({**ROWS[0], "event_time": START - age} for age in (1000, 1001))
-    put(tmp_path, "a.avro", encode_avro_file([young, old, old]), START)
-    watching = Watching(tmp_path)
-    watching.call()
-    outcomes = [one for read in watching.reads for one in Parser(CollectionIndex.of([COLLECTION]), NOW).parse(read)]
-    [letter] = [one for one in outcomes if isinstance(one, DeadLetter)]
+    put_file(tmp_path, "a.avro", encode_avro_file([young, old, old]), START)
+    watch = WatchDriver(tmp_path)
+    watch.call()
+    outcomes = [item for read in watch.reads for item in Parser(CollectionIndex.of([COLLECTION]), NOW).parse(read)]
+    [letter] = [item for item in outcomes if isinstance(item, DeadLetter)]
     assert (letter.reason, letter.reports, letter.received_at) == ("too_old", 2, START)
-    assert sum(one.reports for one in outcomes) == 3
+    assert sum(item.reports for item in outcomes) == 3
 
 
 def test_only_a_checkpoint_splits_and_a_drained_job_reads_no_more():
@@ -329,7 +329,7 @@ def test_the_watermark_neither_goes_back_nor_begins_before_receipt():
         assert estimator.current_watermark().micros == 1000 * expected
 
 
-def names_of(reads):
+def list_names(reads):
     return [os.path.basename(read.source) for read in reads]
 
 
@@ -339,16 +339,16 @@ def test_every_name_is_read_and_only_regular_files_are(tmp_path, claims, caplog)
     directory.mkdir()
     names = ["a\\b.avro", "a[1].avro", "a b.avro", "new\nline.avro", "*.avro", "\\.avro"]
     for age, name in enumerate(names):
-        put(directory, name, encode_avro_file(ROWS[:3]), START + age)
+        put_file(directory, name, encode_avro_file(ROWS[:3]), START + age)
     os.mkfifo(directory / "fifo.avro")
     os.mknod(directory / "socket.avro", stat.S_IFSOCK | 0o600)
     (directory / "zero.avro").symlink_to("/dev/zero")
     (directory / "folder.avro").mkdir()
     (directory / "link.avro").symlink_to("a b.avro")
-    watching = Watching(directory)
+    watch = WatchDriver(directory)
     for _ in range(20):
-        watching.call(claims)
-    assert sorted(names_of(watching.reads)) == sorted([*names, "link.avro"])
+        watch.call(claims)
+    assert sorted(list_names(watch.reads)) == sorted([*names, "link.avro"])
     lines = [record.getMessage() for record in caplog.records]
     for name, kind in (("fifo", "a FIFO"), ("socket", "a socket"), ("zero", "a character device")):
         line = f"'{directory}/{name}.avro': passed over: {kind}, allowed: regular files".replace("\\", "\\\\")
@@ -356,60 +356,64 @@ def test_every_name_is_read_and_only_regular_files_are(tmp_path, claims, caplog)
     assert sum("FIFO" in line for line in lines) == (20 if claims else 0)  # each call is a worker of its own here
 
 
-def test_a_file_that_disappears_between_listing_and_opening_is_one_letter_and_the_others_are_read(three, monkeypatch):
-    watching = Watching(three)
+def test_a_file_that_disappears_between_listing_and_opening_is_one_letter_and_the_others_are_read(
+    three_files, monkeypatch
+):
+    watch = WatchDriver(three_files)
     process = WatchDirectory.process
 
-    def with_a_thief(self, *arguments):
+    def process_and_delete(self, *arguments):
         for element in process(self, *arguments):
-            (three / "b.avro.gz").unlink(missing_ok=True)
+            (three_files / "b.avro.gz").unlink(missing_ok=True)
             yield element
 
-    monkeypatch.setattr(WatchDirectory, "process", with_a_thief)
-    watching.call()
-    assert set(names_of(watching.reads)) == {"c.avro", "a.avro"}
-    [failing] = watching.restriction[4]
-    assert failing == (str(three / "b.avro.gz"), 0, NOW, NOW + 2_000)
-    [damage] = watching.call()
-    assert (names_of([damage]), damage.position, damage.reason) == (["b.avro.gz"], 0, "unreadable")
+    monkeypatch.setattr(WatchDirectory, "process", process_and_delete)
+    watch.call()
+    assert set(list_names(watch.reads)) == {"c.avro", "a.avro"}
+    [failing] = watch.restriction[4]
+    assert failing == (str(three_files / "b.avro.gz"), 0, NOW, NOW + 2_000)
+    [damage] = watch.call()
+    assert (list_names([damage]), damage.position, damage.reason) == (["b.avro.gz"], 0, "unreadable")
     assert "gone" in damage.detail
-    assert watching.call() == []
-    assert len(watching.restriction) == 4
+    assert watch.call() == []
+    assert len(watch.restriction) == 4
 
 
-def unreadable(directory, name, kind):
+def make_unreadable(directory, name, kind):
     """A name that nobody can read, root included."""
     (directory / name).symlink_to({"loop": name, "nowhere": "nowhere", "broken": "/proc/self/mem"}[kind])
 
 
 @pytest.mark.parametrize("claims", [1, 2, 3, -1])
 @pytest.mark.parametrize("kind", ["loop", "nowhere", "broken"])
-def test_a_file_that_cannot_be_read_is_tried_ever_less_often_and_given_up(three, monkeypatch, kind, claims):
-    unreadable(three, "bad.avro", kind)
-    watching, attempts = Watching(three), []
+def test_a_file_that_cannot_be_read_is_tried_ever_less_often_and_given_up(three_files, monkeypatch, kind, claims):
+    make_unreadable(three_files, "bad.avro", kind)
+    watch, attempts = WatchDriver(three_files), []
 
-    def counting(path, opened=directory_source.open_file):
+    def count_attempt(path, open_original=directory_source.open_file):
         attempts.extend([current] if path.endswith("bad.avro") else [])
-        return opened(path)
+        return open_original(path)
 
-    monkeypatch.setattr(directory_source, "open_file", counting)
+    monkeypatch.setattr(directory_source, "open_file", count_attempt)
     for current in range(NOW, NOW + directory_source.PATIENCE_MS + 60_000, 500):
-        at(monkeypatch, current)
-        watching.call(claims)
-    bad = [read for read in watching.reads if isinstance(read, Damage)]
-    assert [(names_of([one]), one.position, one.reason) for one in bad] == [(["bad.avro"], 0, "unreadable")]
-    assert watching.restriction[0][-1] == str(three / "bad.avro")
-    assert len(watching.restriction) == 4
-    watching.reads.remove(bad[0])
-    assert watching.blocks() == blocks_of(three, *ORDER)
-    assert bad[0].received <= NOW + directory_source.PATIENCE_MS + 60_000
+        set_clock(monkeypatch, current)
+        watch.call(claims)
+    damages = [read for read in watch.reads if isinstance(read, Damage)]
+    assert [(list_names([damage]), damage.position, damage.reason) for damage in damages] == [
+        (["bad.avro"], 0, "unreadable")
+    ]
+    assert watch.restriction[0][-1] == str(three_files / "bad.avro")
+    assert len(watch.restriction) == 4
+    watch.reads.remove(damages[0])
+    assert watch.blocks() == read_blocks(three_files, *ORDER)
+    assert damages[0].received <= NOW + directory_source.PATIENCE_MS + 60_000
     # As many attempts as doubling takes, and no more; a call that an engine cuts short may be one.
     assert 10 < len(attempts) < 30
     waits = [later - earlier for earlier, later in itertools.pairwise(attempts)]
     assert max(waits) <= LONGEST_RETRY_MS + 3_000
 
 
-class Flaky(io.BytesIO):
+class FlakyFile(io.BytesIO):
     """A file on a disk that fails at the nth read."""
 
     def __init__(self, data, reads):
@@ -423,83 +427,83 @@ class Flaky(io.BytesIO):
         return super().read(size)
 
 
-def fails_at_reads(monkeypatch, name, *reads):
+def fail_at_reads(monkeypatch, name, *reads):
     """Of one file the first attempts fail, each at its nth read."""
-    left = list(reads)
+    remaining = list(reads)
 
-    def flaky(path, opened=directory_source.open_file):
-        with opened(path) as file:
-            return Flaky(file.read(), left.pop(0) if left and os.path.basename(path) == name else -1)
+    def open_flaky(path, open_original=directory_source.open_file):
+        with open_original(path) as file:
+            return FlakyFile(file.read(), remaining.pop(0) if remaining and os.path.basename(path) == name else -1)
 
-    monkeypatch.setattr(directory_source, "open_file", flaky)
+    monkeypatch.setattr(directory_source, "open_file", open_flaky)
 
 
 @pytest.mark.parametrize("run_bytes", [1, 200, 10**6])
 @pytest.mark.parametrize("claims", [3, 7, -1])
-def test_wherever_a_disk_fails_every_block_is_read_once(three, monkeypatch, claims, run_bytes):
+def test_wherever_a_disk_fails_every_block_is_read_once(three_files, monkeypatch, claims, run_bytes):
     monkeypatch.setattr(avro_files, "RUN_BYTES", run_bytes)
-    with directory_source.open_file(str(three / "c.avro")) as file:
-        counting = Flaky(file.read(), -1)
-    for _ in avro_files.read_file("c.avro", counting, 0, lambda _: True):
+    with directory_source.open_file(str(three_files / "c.avro")) as file:
+        counting_file = FlakyFile(file.read(), -1)
+    for _ in avro_files.read_file("c.avro", counting_file, 0, lambda _: True):
         pass
-    for reads in range(1, -counting.reads_left, 5):
+    for reads in range(1, -counting_file.reads_left, 5):
         with monkeypatch.context() as patch:
-            fails_at_reads(patch, "c.avro", reads, 1 + reads // 2, reads)
-            watching = Watching(three)
+            fail_at_reads(patch, "c.avro", reads, 1 + reads // 2, reads)
+            watch = WatchDriver(three_files)
             for current in range(NOW, NOW + 40_000, 1000):
-                at(patch, current)
-                kept = watching.restriction, list(watching.reads)
+                set_clock(patch, current)
+                checkpoint = watch.restriction, list(watch.reads)
                 try:
-                    watching.call(claims)
+                    watch.call(claims)
                 except OSError:  # it had promised a block: the engine goes back to its checkpoint
-                    watching.restriction, watching.reads = kept
-        assert sorted(watching.blocks()) == sorted(blocks_of(three, *ORDER))
-        assert [block for block in watching.blocks() if block[0] == "c.avro"] == blocks_of(three, "c.avro")
+                    watch.restriction, watch.reads = checkpoint
+        assert sorted(watch.blocks()) == sorted(read_blocks(three_files, *ORDER))
+        assert [block for block in watch.blocks() if block[0] == "c.avro"] == read_blocks(three_files, "c.avro")
 
 
-def test_a_call_that_has_promised_what_it_cannot_read_fails(three, monkeypatch):
+def test_a_call_that_claimed_a_block_it_cannot_read_fails(three_files, monkeypatch):
     """The engine stops the call behind the claim of the first block, which cannot be read: it must count as unread."""
-    with directory_source.open_file(str(three / "c.avro")) as file:
-        header = Flaky(file.read(), -1)
+    with directory_source.open_file(str(three_files / "c.avro")) as file:
+        header = FlakyFile(file.read(), -1)
     read_header(header)
-    fails_at_reads(monkeypatch, "c.avro", -header.reads_left)
+    fail_at_reads(monkeypatch, "c.avro", -header.reads_left)
     with pytest.raises(OSError, match="Input/output"):
-        Watching(three).call(claims=1)
+        WatchDriver(three_files).call(claims=1)
 
 
-def test_a_directory_that_cannot_be_listed_forgets_nothing_and_holds_the_watermark(three, monkeypatch, caplog):
-    watching = Watching(three)
-    watching.call()
-    kept, mark = watching.restriction, watching.watermark
-    at(monkeypatch, NOW + 60_000)
-    (three.parent / "aside").mkdir()
-    three.rename(three.parent / "aside" / "files")
-    three.write_bytes(b"where the directory was is something that cannot be listed")
-    assert watching.call() == []
-    assert (watching.restriction, watching.watermark) == (kept, mark)
-    assert watching.rests[-1] == splittable.REST_SECONDS
+def test_a_directory_that_cannot_be_listed_forgets_nothing_and_holds_the_watermark(three_files, monkeypatch, caplog):
+    watch = WatchDriver(three_files)
+    watch.call()
+    checkpoint, mark = watch.restriction, watch.watermark
+    set_clock(monkeypatch, NOW + 60_000)
+    (three_files.parent / "aside").mkdir()
+    three_files.rename(three_files.parent / "aside" / "files")
+    three_files.write_bytes(b"where the directory was is something that cannot be listed")
+    assert watch.call() == []
+    assert (watch.restriction, watch.watermark) == (checkpoint, mark)
+    assert watch.rests[-1] == splittable.REST_SECONDS
     assert "cannot be listed, will be tried again: Not a directory" in caplog.text
-    three.unlink()
-    (three.parent / "aside" / "files").rename(three)
-    assert watching.call() == []
-    assert watching.restriction[0] == kept[0]
-    assert watching.watermark > mark
+    three_files.unlink()
+    (three_files.parent / "aside" / "files").rename(three_files)
+    assert watch.call() == []
+    assert watch.restriction[0] == checkpoint[0]
+    assert watch.watermark > mark
 
 
-def test_a_link_that_leads_nowhere_at_first_is_read_when_it_leads_somewhere(three, monkeypatch):
-    (three / "link.avro").symlink_to(three.parent / "elsewhere")
-    watching = Watching(three)
-    watching.call()
-    assert names_of(watching.reads) == names_of(Watching(three).call())
-    (three.parent / "elsewhere").write_bytes(encode_avro_file(ROWS[:3]))
-    assert watching.call() == []  # its next attempt is not due
-    at(monkeypatch, NOW + SHORTEST_RETRY_MS)
-    assert names_of(watching.call()) == ["link.avro"]
-    assert len(watching.restriction) == 4
-    (three.parent / "elsewhere").unlink()
+def test_a_link_that_leads_nowhere_at_first_is_read_when_it_leads_somewhere(three_files, monkeypatch):
+    (three_files / "link.avro").symlink_to(three_files.parent / "elsewhere")
+    watch = WatchDriver(three_files)
+    watch.call()
+    assert list_names(watch.reads) == list_names(WatchDriver(three_files).call())
+    (three_files.parent / "elsewhere").write_bytes(encode_avro_file(ROWS[:3]))
+    assert watch.call() == []  # its next attempt is not due
+    set_clock(monkeypatch, NOW + SHORTEST_RETRY_MS)
+    assert list_names(watch.call()) == ["link.avro"]
+    assert len(watch.restriction) == 4
+    (three_files.parent / "elsewhere").unlink()
 
 
-def test_patience_may_be_none():
+def test_a_failing_file_is_given_up_at_once_without_patience():
     state = DirectoryState(failing=(("b", 1, 2, 3),))
     assert state.failed("a", 0, NOW, 0) is None
     assert state.failed("a", 0, NOW, 500).failing == (("b", 1, 2, 3), ("a", 0, NOW, NOW + 500))

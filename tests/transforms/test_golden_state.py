@@ -1,6 +1,6 @@
-"""What checkpoints and savepoints of earlier versions hold, byte for byte, is read by this version.
+"""The bytes of checkpoints and savepoints of earlier versions are read by this version.
 
-Version 2 is of what tells of events, and of heavy ends; all else is written as in version 1. A line that has to change
+Version 2 adds events and heavy ends; everything else is written as in version 1. A line that has to change
 here locks running jobs out: give the new form a version of its own, and keep reading the old.
 """
 
@@ -95,24 +95,24 @@ SINCE_2 = {
 }  # fmt: skip
 
 
-def plain(value):
-    """Something that can be compared, of arrays too."""
+def to_comparable(value):
+    """A value that can be compared, of arrays too."""
     if isinstance(value, Tallies):
         return value.events, {
             revision: (reports, counts.tolist()) for revision, (reports, counts) in value.parts.items()
         }
     if isinstance(value, tuple):
-        return tuple(map(plain, value))
+        return tuple(map(to_comparable, value))
     return value.to_avro() if hasattr(value, "to_avro") else value
 
 
-def test_every_kind_has_golden_bytes():
+def test_every_kind_of_state_has_golden_bytes():
     assert set(GOLDEN) == set(VALUES)
     assert set(GOLDEN_2) == set(SINCE_2)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_nothing_is_pickled(name):
+def test_no_state_is_pickled(name):
     """A pickle names modules and classes, which later versions may move; it begins with these bytes."""
     assert b"\x80\x04\x95" not in bytes.fromhex(GOLDEN[name])
     assert b"\x80\x05\x95" not in bytes.fromhex(GOLDEN[name])
@@ -122,7 +122,7 @@ def test_nothing_is_pickled(name):
 def test_bytes_of_version_1_are_read(name):
     coder, value = VALUES[name]
     golden = bytes.fromhex(GOLDEN[name])
-    assert plain(coder.decode(golden)) == plain(value)
+    assert to_comparable(coder.decode(golden)) == to_comparable(value)
     if name not in SINCE_2:
         assert coder.encode(value) == golden
 
@@ -131,7 +131,7 @@ def test_bytes_of_version_1_are_read(name):
 def test_bytes_of_version_2_are_read_and_written(name):
     coder, value = SINCE_2[name]
     golden = bytes.fromhex(GOLDEN_2[name])
-    assert plain(coder.decode(golden)) == plain(value)
+    assert to_comparable(coder.decode(golden)) == to_comparable(value)
     assert coder.encode(value) == golden
 
 
@@ -141,10 +141,10 @@ def test_ids_of_version_1_are_known():
     assert new.tolist() == [False, False, True]
 
 
-def test_state_is_found_again_by_names_that_tell_the_windows():
-    """The names of steps, of states and of timers are what an engine finds state by."""
+def test_state_has_stable_names_that_describe_the_windows():
+    """An engine finds state by the names of steps, of states and of timers."""
     assert str(Windows()) == "windows of 1h every 1h, delay 2m, age 1d, early 1m"
-    named = [
+    specs = [
         AccumulatePanes.TOTAL,
         AccumulatePanes.EXPIRE,
         DeduplicateStream.MARK,
@@ -152,4 +152,4 @@ def test_state_is_found_again_by_names_that_tell_the_windows():
         DeduplicateStream.FORGET,
         KeepBoard.BOARD,
     ]
-    assert [spec.name for spec in named] == ["total", "ts-expire", "mark", "ids", "ts-forget", "board"]
+    assert [spec.name for spec in specs] == ["total", "ts-expire", "mark", "ids", "ts-forget", "board"]

@@ -1,4 +1,4 @@
-"""Kafka's properties come from a file of a person's hand: whatever is wrong in it is reported in one line."""
+"""Kafka's properties come from a file that people write by hand: every mistake in it is reported in one line."""
 
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("properties")
 
 
-def written(folder, text):
+def write_properties(folder, text):
     path = folder / "kafka.properties"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return str(path)
@@ -26,45 +26,45 @@ def written(folder, text):
 
 @settings(deadline=None)
 @given(
-    given=st.dictionaries(names, values),
+    properties=st.dictionaries(names, values),
     ending=st.sampled_from(["\n", "\r\n"]),
     space=st.sampled_from(["", "  ", "\t"]),
 )
-def test_whatever_stands_behind_the_first_equals_sign_is_the_value(folder, given, ending, space):
+def test_a_kafka_property_is_the_text_after_the_first_equals_sign(folder, properties, ending, space):
     lines = [
         "# a comment = none",
         "",
-        *(f"{space}{name}{space}={space}{value}{space}" for name, value in given.items()),
+        *(f"{space}{name}{space}={space}{value}{space}" for name, value in properties.items()),
     ]
-    assert read_properties(written(folder, ending.join(lines))) == given
+    assert read_properties(write_properties(folder, ending.join(lines))) == properties
 
 
-def test_a_secret_may_hold_anything_but_a_new_line(folder):
+def test_a_secret_in_kafka_properties_may_hold_anything_but_a_new_line(folder):
     secret = "a=b#c\x0cd\u2028e\x85f=g\x1c h"
-    assert read_properties(written(folder, f"sasl.password={secret}\n")) == {"sasl.password": secret}
+    assert read_properties(write_properties(folder, f"sasl.password={secret}\n")) == {"sasl.password": secret}
 
 
 @pytest.mark.parametrize("line", ["hunter2", "=hunter2", "  = hunter2", "\x00hunter2"])
-def test_a_line_that_is_no_property_is_told_by_its_number_and_not_by_its_text(folder, line):
+def test_a_line_that_is_not_a_property_is_reported_by_its_number_and_not_by_its_text(folder, line):
     with pytest.raises(KafkaError) as error:
-        read_properties(written(folder, f"a=b\n# c\n\n{line}\nd=e"))
+        read_properties(write_properties(folder, f"a=b\n# c\n\n{line}\nd=e"))
     assert str(error.value) == f"{folder}/kafka.properties, line 4: allowed: name=value"
 
 
 @pytest.mark.parametrize("name", SETTLED)
-def test_what_exact_counts_rest_on_is_settled(folder, name):
+def test_properties_that_exact_counts_depend_on_cannot_be_set(folder, name):
     with pytest.raises(KafkaError, match=rf"line 2: {name} is settled"):
-        read_properties(written(folder, f"a=b\n  {name} = true"))
+        read_properties(write_properties(folder, f"a=b\n  {name} = true"))
 
 
 @pytest.mark.parametrize("hostile", [b"\xff\xfe", b"a=\xc3("], ids=["bytes", "cut"])
-def test_a_file_that_is_no_text_is_told_in_one_line(folder, hostile):
+def test_a_properties_file_that_is_not_text_is_reported_in_one_line(folder, hostile):
     with pytest.raises(KafkaError, match="cannot be read") as error:
-        read_properties(written(folder, hostile))
+        read_properties(write_properties(folder, hostile))
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_not_there_or_a_folder_is_told_in_one_line(folder):
+def test_a_missing_properties_file_or_a_folder_is_reported_in_one_line(folder):
     for path in (folder, folder / "nobody"):
         with pytest.raises(KafkaError, match="cannot be read") as error:
             read_properties(str(path))
@@ -87,47 +87,51 @@ GROUP = {"group.id": "g"}
 )
 def test_mistakes_in_properties_are_reported_in_one_line(folder, properties, lines, message):
     with pytest.raises(KafkaError) as error:
-        consumer(properties, written(folder, lines))
+        consumer(properties, write_properties(folder, lines))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_the_file_comes_before_the_arguments_and_what_is_settled_before_both(folder, monkeypatch):
-    taken = []
+def test_the_properties_file_precedes_the_arguments_and_settled_properties_precede_both(folder, monkeypatch):
+    recorded = []
 
-    def keep(given):
-        taken.append(given)
+    def record_settings(client_settings):
+        recorded.append(client_settings)
 
-    monkeypatch.setattr("confluent_kafka.Consumer", keep)
-    monkeypatch.setattr("confluent_kafka.Producer", keep)
-    path = written(folder, "sasl.password=secret\nbootstrap.servers=there\nlinger.ms=999")
-    given = {"bootstrap.servers": "here", "enable.auto.commit": "true", "group.id": "g"}
-    consumer(given, path, error_cb=print)
-    producer(given, path)
-    reads, writes = taken
-    assert reads["bootstrap.servers"] == writes["bootstrap.servers"] == "there"
-    assert reads["sasl.password"] == "secret"
-    assert (reads["enable.auto.commit"], reads["auto.offset.reset"], reads["error_cb"]) == ("false", "error", print)
-    assert (writes["enable.idempotence"], "group.id" in writes) == ("true", False)
+    monkeypatch.setattr("confluent_kafka.Consumer", record_settings)
+    monkeypatch.setattr("confluent_kafka.Producer", record_settings)
+    path = write_properties(folder, "sasl.password=secret\nbootstrap.servers=there\nlinger.ms=999")
+    arguments = {"bootstrap.servers": "here", "enable.auto.commit": "true", "group.id": "g"}
+    consumer(arguments, path, error_cb=print)
+    producer(arguments, path)
+    consumer_settings, producer_settings = recorded
+    assert consumer_settings["bootstrap.servers"] == producer_settings["bootstrap.servers"] == "there"
+    assert consumer_settings["sasl.password"] == "secret"
+    assert (
+        consumer_settings["enable.auto.commit"],
+        consumer_settings["auto.offset.reset"],
+        consumer_settings["error_cb"],
+    ) == ("false", "error", print)
+    assert (producer_settings["enable.idempotence"], "group.id" in producer_settings) == ("true", False)
 
 
-def broker(**answers):
+def make_client(**answers):
     """A client of a broker that gives these answers, and remembers that it was closed."""
     closed = []
     return SimpleNamespace(**answers, poll=lambda timeout: None, close=lambda: closed.append(True)), closed
 
 
-def test_a_fetch_is_held_back_briefly_unless_somebody_says_otherwise(folder, monkeypatch):
-    taken = []
-    monkeypatch.setattr("confluent_kafka.Consumer", taken.append)
-    for path in (None, written(folder, "fetch.wait.max.ms=700")):
+def test_a_fetch_is_held_back_briefly_unless_the_properties_say_otherwise(folder, monkeypatch):
+    recorded = []
+    monkeypatch.setattr("confluent_kafka.Consumer", recorded.append)
+    for path in (None, write_properties(folder, "fetch.wait.max.ms=700")):
         consumer(GROUP, path)
-    assert [given["fetch.wait.max.ms"] for given in taken] == ["100", "700"]
+    assert [client_settings["fetch.wait.max.ms"] for client_settings in recorded] == ["100", "700"]
 
 
 def test_partitions_begin_at_their_first_offset_or_their_last(monkeypatch):
     topics = {"t": SimpleNamespace(error=None, partitions={1: None, 0: None})}
-    client, closed = broker(
+    client, closed = make_client(
         list_topics=lambda topic, timeout: SimpleNamespace(topics=topics),
         get_watermark_offsets=lambda partition, timeout: (partition.partition + 5, partition.partition + 50),
     )
@@ -137,17 +141,17 @@ def test_partitions_begin_at_their_first_offset_or_their_last(monkeypatch):
     assert len(closed) == 2
 
 
-def test_no_topic_and_no_answer_are_told_in_one_line(monkeypatch):
-    from confluent_kafka import KafkaError as Told
+def test_a_missing_topic_and_a_silent_broker_are_reported_in_one_line(monkeypatch):
+    from confluent_kafka import KafkaError as ClientError
     from confluent_kafka import KafkaException
 
     def refuse(*_, **__):
-        raise KafkaException(Told(Told._TRANSPORT))
+        raise KafkaException(ClientError(ClientError._TRANSPORT))
 
-    unknown = SimpleNamespace(error=Told(Told.UNKNOWN_TOPIC_OR_PART), partitions={})
+    unknown = SimpleNamespace(error=ClientError(ClientError.UNKNOWN_TOPIC_OR_PART), partitions={})
     answers = {"Unknown topic": lambda *_, **__: SimpleNamespace(topics={"t": unknown}), "no answer": refuse}
     for message, answer in answers.items():
-        client, closed = broker(list_topics=answer)
+        client, closed = make_client(list_topics=answer)
         monkeypatch.setattr(kafka_client, "consumer", lambda *_, client=client, **__: client)
         with pytest.raises(KafkaError) as error:
             kafka_client.first_offsets("t", {"bootstrap.servers": "there:1"}, None, latest=False)
@@ -158,10 +162,10 @@ def test_no_topic_and_no_answer_are_told_in_one_line(monkeypatch):
 
 
 def test_a_topic_without_a_leader_is_waited_for(monkeypatch):
-    from confluent_kafka import KafkaError as Told
+    from confluent_kafka import KafkaError as ClientError
     from confluent_kafka import KafkaException
 
-    errors = [Told(getattr(Told, name)) for name in kafka_client.NO_LEADER_YET]
+    errors = [ClientError(getattr(ClientError, name)) for name in kafka_client.NO_LEADER_YET]
 
     def answer(partition, timeout):
         if errors:
@@ -169,7 +173,9 @@ def test_a_topic_without_a_leader_is_waited_for(monkeypatch):
         return 3, 7
 
     topics = {"t": SimpleNamespace(error=None, partitions={0: None})}
-    client, closed = broker(list_topics=lambda *_, **__: SimpleNamespace(topics=topics), get_watermark_offsets=answer)
+    client, closed = make_client(
+        list_topics=lambda *_, **__: SimpleNamespace(topics=topics), get_watermark_offsets=answer
+    )
     monkeypatch.setattr(kafka_client, "consumer", lambda *_, **__: client)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     assert kafka_client.first_offsets("t", {}, None, latest=False) == {0: 3}
@@ -177,6 +183,8 @@ def test_a_topic_without_a_leader_is_waited_for(monkeypatch):
 
 
 def test_errors_to_give_up_on_are_names_that_kafka_knows():
-    from confluent_kafka import KafkaError as Told
+    from confluent_kafka import KafkaError as ClientError
 
-    assert all(hasattr(Told, name) for name in (*kafka_client.ABSENT, *kafka_client.DENIED, *kafka_client.OUT_OF_RANGE))
+    assert all(
+        hasattr(ClientError, name) for name in (*kafka_client.ABSENT, *kafka_client.DENIED, *kafka_client.OUT_OF_RANGE)
+    )

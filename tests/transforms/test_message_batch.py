@@ -57,10 +57,10 @@ floors = st.one_of(st.just(UNKNOWN), st.integers(0, START + OLD))
 
 @settings(max_examples=100, deadline=None)
 @given(stamps, floors, st.integers(START, START + OLD))
-def test_received_never_runs_backwards_nor_ahead_of_the_clock(given_stamps, floor, now):
-    received = received_times(np.array(given_stamps, dtype=np.int64), floor, now).tolist()
+def test_received_times_never_run_backwards_nor_ahead_of_the_clock(stamp_list, floor, now):
+    received = received_times(np.array(stamp_list, dtype=np.int64), floor, now).tolist()
     before, expected = max(0, floor), []
-    for stamp in given_stamps:
+    for stamp in stamp_list:
         before = max(before, min(stamp, now))
         expected.append(before)
     assert received == expected
@@ -69,13 +69,13 @@ def test_received_never_runs_backwards_nor_ahead_of_the_clock(given_stamps, floo
 
 @settings(max_examples=100, deadline=None)
 @given(stamps, floors, st.lists(st.integers(0, 20), max_size=5))
-def test_any_cut_gives_the_same_times(given_stamps, floor, cuts):
-    """As long as the clock is ahead of all of them: what is stamped ahead of it cannot be the same twice."""
-    whole = received_times(np.array(given_stamps, dtype=np.int64), floor, HIGHEST).tolist()
+def test_received_times_do_not_depend_on_how_messages_are_cut(stamp_list, floor, cuts):
+    """As long as the clock is ahead of all of them: stamps ahead of it cannot give the same times twice."""
+    whole = received_times(np.array(stamp_list, dtype=np.int64), floor, HIGHEST).tolist()
     parts, before = [], floor
-    edges = sorted({0, len(given_stamps), *(cut for cut in cuts if cut < len(given_stamps))})
+    edges = sorted({0, len(stamp_list), *(cut for cut in cuts if cut < len(stamp_list))})
     for start, end in itertools.pairwise(edges):
-        parts += received_times(np.array(given_stamps[start:end], dtype=np.int64), before, HIGHEST).tolist()
+        parts += received_times(np.array(stamp_list[start:end], dtype=np.int64), before, HIGHEST).tolist()
         before = parts[-1]
     assert parts == whole
 
@@ -84,35 +84,35 @@ def test_any_cut_gives_the_same_times(given_stamps, floor, cuts):
 @given(st.lists(st.integers(0, 4 * LETTER_MINUTE), max_size=20))
 def test_polls_hold_every_message_once_and_none_spans_two_minutes(times):
     received = np.sort(np.array(times, dtype=np.int64))
-    messages = [None if place % 5 == 0 else bytes([place]) for place in range(len(times))]
-    made = list(batch_by_minute("t[0]", np.arange(len(times)) + 7, received, messages))
-    assert [message for poll in made for message in poll.messages] == messages
-    assert [offset for poll in made for offset in poll.offsets.tolist()] == list(range(7, 7 + len(times)))
-    assert [time for poll in made for time in poll.received.tolist()] == received.tolist()
-    minutes = [set((poll.received // LETTER_MINUTE).tolist()) for poll in made]
+    messages = [None if index % 5 == 0 else bytes([index]) for index in range(len(times))]
+    polls = list(batch_by_minute("t[0]", np.arange(len(times)) + 7, received, messages))
+    assert [message for poll in polls for message in poll.messages] == messages
+    assert [offset for poll in polls for offset in poll.offsets.tolist()] == list(range(7, 7 + len(times)))
+    assert [time for poll in polls for time in poll.received.tolist()] == received.tolist()
+    minutes = [set((poll.received // LETTER_MINUTE).tolist()) for poll in polls]
     assert all(len(minute) == 1 for minute in minutes)
-    assert len(made) == len(set().union(*minutes))
+    assert len(polls) == len(set().union(*minutes))
 
 
-def row_of(collection, event_time, cell=0, group=None, one=None):
+def make_row(collection, event_time, cell=0, group=None, upload_id=None):
     revision = bytes.fromhex(collection.revision)
     return {"collection": collection.name, "revision": revision, "cell": cell, "event_time": event_time} | {
         "group": group,
-        "id": one,
+        "id": upload_id,
     }
 
 
-def poll_of(rows, received, definition=REPORT):
+def make_poll(rows, received, definition=REPORT):
     messages = tuple(row if isinstance(row, bytes | None) else encode_message(definition, row) for row in rows)
     times = np.broadcast_to(np.array(received, dtype=np.int64), len(messages))
     return MessageBatch("t[0]", np.arange(100, 100 + len(messages)), times, messages)
 
 
-def outcomes(parser, reads):
+def count_outcomes(parser, reads):
     """(accepted, refused by reason)"""
     accepted, refused = 0, Counter()
-    for read in reads:
-        for outcome in parser.parse(read):
+    for batch in reads:
+        for outcome in parser.parse(batch):
             if isinstance(outcome, DeadLetter):
                 refused[outcome.reason] += outcome.reports
             else:
@@ -124,26 +124,30 @@ def outcomes(parser, reads):
 def test_uploads_with_ids_travel_together_by_shard_and_minute_of_receipt(monkeypatch, most):
     monkeypatch.setattr("hushgram.transforms.counting.MAX_BUFFERED_CELLS", most)
     rows = make_report_rows(LONG, 400, 3, hours=1, ids=True)
-    at = START + HOUR
-    parts = [(rows[:100], at), (rows[100:200], at + 1), (rows[200:], at + LETTER_MINUTE)]
-    emitting = ParseAndTally(PARSER)
-    emitting.start_bundle()
-    during = [
-        tagged.value.value
-        for rows_of_part, received in parts
-        for tagged in emitting.process(poll_of(rows_of_part, received))
+    received_first = START + HOUR
+    parts = [
+        (rows[:100], received_first),
+        (rows[100:200], received_first + 1),
+        (rows[200:], received_first + LETTER_MINUTE),
     ]
-    after = [tagged.value.value for tagged in emitting.finish_bundle()]
+    stage = ParseAndTally(PARSER)
+    stage.start_bundle()
+    during = [
+        output.value.value
+        for rows_of_part, received in parts
+        for output in stage.process(make_poll(rows_of_part, received))
+    ]
+    after = [output.value.value for output in stage.finish_bundle()]
     assert not (during if most else after)
-    sent = [(shard, *unpack(piece)) for shard, piece in during + after]
-    assert sum(uploads.reports for _, uploads, _ in sent) == len(rows)
-    minutes = Counter((shard, received // LETTER_MINUTE) for shard, _, received in sent)
+    pieces = [(shard, *unpack(piece)) for shard, piece in during + after]
+    assert sum(uploads.reports for _, uploads, _ in pieces) == len(rows)
+    minutes = Counter((shard, received // LETTER_MINUTE) for shard, _, received in pieces)
     assert len(minutes) == 2 * SHARDS
     assert set(minutes.values()) <= ({1} if most else {1, 2})
     by_minute = Counter()
-    for _, uploads, received in sent:
+    for _, uploads, received in pieces:
         by_minute[received // LETTER_MINUTE] += uploads.reports
-    assert by_minute == {at // LETTER_MINUTE: 200, at // LETTER_MINUTE + 1: 200}
+    assert by_minute == {received_first // LETTER_MINUTE: 200, received_first // LETTER_MINUTE + 1: 200}
 
 
 EDGES = [
@@ -156,7 +160,7 @@ moments = st.one_of(
 )
 
 
-def why_not(collection, event, received):
+def find_reason(collection, event, received):
     """In Python's numbers, which do not overflow."""
     if event > received + 300_000:
         return "from_the_future"
@@ -170,33 +174,33 @@ def why_not(collection, event, received):
         st.tuples(st.integers(0, 1), moments, st.sampled_from([0, 1, START, START + 12_345])), min_size=1, max_size=12
     ),
 )
-def test_age_is_judged_to_the_millisecond_by_each_reports_own_receipt(drawn):
-    drawn = sorted(drawn, key=lambda one: one[2])
+def test_age_is_judged_to_the_millisecond_by_each_reports_own_receipt(draws):
+    draws = sorted(draws, key=lambda draw: draw[2])
     rows, expected = [], Counter()
-    for place, (kind, time), received in drawn:
+    for index, (kind, time), received in draws:
         event = received + time if kind == "near" else time
-        rows.append(row_of(INDEX.collections[place], event))
-        expected[why_not(INDEX.collections[place], event, received)] += 1
-    accepted, refused = outcomes(PARSER, [poll_of(rows, [received for *_, received in drawn])])
+        rows.append(make_row(INDEX.collections[index], event))
+        expected[find_reason(INDEX.collections[index], event, received)] += 1
+    accepted, refused = count_outcomes(PARSER, [make_poll(rows, [received for *_, received in draws])])
     assert accepted == expected.pop(None, 0)
     assert refused == dict(expected)
-    assert accepted + sum(refused.values()) == len(drawn)
+    assert accepted + sum(refused.values()) == len(draws)
 
 
-def test_in_batch_nothing_is_too_old():
-    columns = from_records(REPORT, [row_of(SHORT, START - 5 * HOUR)])
+def test_no_report_of_a_batch_run_is_too_old():
+    columns = from_records(REPORT, [make_row(SHORT, START - 5 * HOUR)])
     assert accept(INDEX, columns, START)[0].reports == 1
     assert accept(INDEX, columns, START, aged=True)[0].reports == 0
 
 
-def test_a_plan_without_collections_refuses_all_and_does_not_raise():
-    assert outcomes(Parser(CollectionIndex.of([])), [poll_of([row_of(LONG, START)], START)]) == (
+def test_a_parser_without_collections_refuses_all_and_does_not_raise():
+    assert count_outcomes(Parser(CollectionIndex.of([])), [make_poll([make_row(LONG, START)], START)]) == (
         0,
         {"unknown_collection": 1},
     )
 
 
-def messages_of_every_kind():
+def make_messages_of_every_kind():
     """200 messages, good and bad, with the number of reports in each."""
     rng = np.random.default_rng(5)
     singles = make_report_rows(LONG, 60, 1, hours=4) + make_report_rows(SHORT, 40, 2, hours=1)
@@ -214,21 +218,21 @@ def messages_of_every_kind():
     messages += [None, b"", b"nothing of ours", encode_message(DEAD_LETTER, letter.to_avro())]
     messages += [messages[0] + bytes(LARGEST_MESSAGE)]
     order = rng.permutation(len(messages))
-    return [messages[place] for place in order]
+    return [messages[index] for index in order]
 
 
 def test_a_replay_with_other_cuts_puts_every_report_in_the_same_place():
-    messages = messages_of_every_kind()
+    messages = make_messages_of_every_kind()
     rng = np.random.default_rng(11)
     times = received_times(START + np.sort(rng.integers(0, 4 * HOUR, len(messages))), UNKNOWN, START + 9 * HOUR)
 
-    def read(cuts):
+    def count_with_cuts(cuts):
         totals, refused = {}, Counter()
         for start, end in zip([0, *cuts], [*cuts, len(messages)], strict=True):
             for poll in batch_by_minute("t[0]", np.arange(start, end), times[start:end], messages[start:end]):
                 for outcome in PARSER.parse(poll):
                     if isinstance(outcome, DeadLetter):
-                        # A letter may speak of several; what it stands for, and the minute, are promised.
+                        # A letter may stand for several reports; their number and the minute are guaranteed.
                         minute = outcome.received_at // LETTER_MINUTE
                         refused[outcome.reason, minute] += 1 if outcome.reports is None else outcome.reports
                         assert poll.offsets[0] <= outcome.position <= poll.offsets[-1]
@@ -239,92 +243,106 @@ def test_a_replay_with_other_cuts_puts_every_report_in_the_same_place():
                             totals[slice_] = totals.get(slice_, 0) + counts
         return {key: counts.tolist() for key, counts in totals.items()}, refused
 
-    whole = read([])
+    whole = count_with_cuts([])
     assert {reason for reason, _ in whole[1]} >= {"too_old", "unknown_group", "undecodable", "too_large"}
     for cuts in (1, 5, 30):
-        assert read(sorted(rng.integers(0, len(messages), cuts).tolist())) == whole
-    assert read(range(1, len(messages))) == whole
+        assert count_with_cuts(sorted(rng.integers(0, len(messages), cuts).tolist())) == whole
+    assert count_with_cuts(range(1, len(messages))) == whole
 
 
 def test_letters_carry_offset_receipt_and_payload():
-    rows = [row_of(LONG, START), b"nothing of ours", None, row_of(LONG, START - OLD), row_of(LONG, START - OLD - 9)]
+    rows = [
+        make_row(LONG, START),
+        b"nothing of ours",
+        None,
+        make_row(LONG, START - OLD),
+        make_row(LONG, START - OLD - 9),
+    ]
     received = START + np.arange(5)
-    letters = [one for one in PARSER.parse(poll_of(rows, received)) if isinstance(one, DeadLetter)]
-    found = {one.position: (one.reason, one.reports, one.received_at - START, one.payload) for one in letters}
-    assert found == {
+    letters = [letter for letter in PARSER.parse(make_poll(rows, received)) if isinstance(letter, DeadLetter)]
+    letters_by_position = {
+        letter.position: (letter.reason, letter.reports, letter.received_at - START, letter.payload)
+        for letter in letters
+    }
+    assert letters_by_position == {
         101: ("undecodable", None, 1, b"nothing of ours"),
         102: ("undecodable", None, 2, b""),
         103: ("too_old", 2, 3, b""),
     }
-    assert {one.source for one in letters} == {"t[0]"}
-    assert PARSER.received(poll_of(rows, received)) == START + 4
+    assert {letter.source for letter in letters} == {"t[0]"}
+    assert PARSER.received(make_poll(rows, received)) == START + 4
 
 
-def message(partition, offset, stamp, value=b"x", error=None, epoch=None):
+def make_message(partition, offset, stamp, value=b"x", error=None, epoch=None):
     answers = {"partition": partition, "offset": offset, "value": value, "error": error, "timestamp": (1, stamp)}
     answers["leader_epoch"] = epoch
     return SimpleNamespace(**{name: lambda answer=answer: answer for name, answer in answers.items()})
 
 
-def error_of(name, fatal=False):
+def make_error(name, fatal=False):
     return SimpleNamespace(name=lambda: name, fatal=lambda: fatal, str=lambda: f"in words, {name}")
 
 
-def positions(topic_id="a", **partitions):
+def make_positions(topic_id="a", **partitions):
     return Positions(topic_id, {int(name[1:]): position for name, position in partitions.items()})
 
 
-def read(taken, at):
-    return list(kafka.received("t", kafka.sorted_out("t", taken), at))
+def read_messages(polled, start_positions):
+    return list(kafka.received("t", kafka.sorted_out("t", polled), start_positions))
 
 
 def test_partitions_keep_their_own_times_and_offsets(monkeypatch):
     monkeypatch.setattr(kafka, "now", lambda: 500_000)
-    taken = [
-        message(0, 5, 100, epoch=1),
-        message(1, 9, 70_000),
-        message(0, 6, 90, None, epoch=1),
-        message(1, 12, 10**9),
-        message(0, 9, 400, epoch=2),
+    messages = [
+        make_message(0, 5, 100, epoch=1),
+        make_message(1, 9, 70_000),
+        make_message(0, 6, 90, None, epoch=1),
+        make_message(1, 12, 10**9),
+        make_message(0, 9, 400, epoch=2),
     ]
-    made = read(taken, positions(p0=Position(5, 200), p1=Position(9)))
-    found = {partition: (position, part) for partition, position, part in made}
-    assert {partition: part[0] for partition, part in found.items()} == {
+    results = read_messages(messages, make_positions(p0=Position(5, 200), p1=Position(9)))
+    by_partition = {partition: (position, polls) for partition, position, polls in results}
+    assert {partition: polls[0] for partition, polls in by_partition.items()} == {
         0: Position(10, 400, 2),
         1: Position(13, 500_000, NO_EPOCH),
     }
-    [poll] = found[0][1]
+    [poll] = by_partition[0][1]
     assert (poll.source, poll.offsets.tolist(), poll.received.tolist()) == ("t[0]", [5, 6, 9], [200, 200, 400])
     assert poll.messages == (b"x", None, b"x")
-    assert [poll.received.tolist() for poll in found[1][1]] == [[70_000], [500_000]]
+    assert [poll.received.tolist() for poll in by_partition[1][1]] == [[70_000], [500_000]]
 
 
 def test_the_end_of_a_partition_is_a_position_and_never_one_before_its_last_message():
-    end = error_of("_PARTITION_EOF")
-    taken = [message(0, 5, 100, epoch=3), message(0, 7, 0, error=end), message(1, 4, 0, error=end)]
+    end = make_error("_PARTITION_EOF")
+    messages = [make_message(0, 5, 100, epoch=3), make_message(0, 7, 0, error=end), make_message(1, 4, 0, error=end)]
     assert [
-        (partition, at.offset, at.epoch) for partition, at, _ in read(taken, positions(p0=Position(5), p1=Position(4)))
+        (partition, position.offset, position.epoch)
+        for partition, position, _ in read_messages(messages, make_positions(p0=Position(5), p1=Position(4)))
     ] == [
         (0, 6, 3),
         (0, 7, 3),
     ]
 
 
-def test_errors_that_waiting_mends_are_passed_over_and_others_end_the_call():
-    passing = [message(0, 1, 5), message(0, 0, 0, error=error_of("_ALL_BROKERS_DOWN")), message(0, 2, 6)]
-    [(_, position, [poll])] = read(passing, positions(p0=Position(0)))
+def test_transient_kafka_errors_are_passed_over_and_others_end_the_call():
+    passing = [
+        make_message(0, 1, 5),
+        make_message(0, 0, 0, error=make_error("_ALL_BROKERS_DOWN")),
+        make_message(0, 2, 6),
+    ]
+    [(_, position, [poll])] = read_messages(passing, make_positions(p0=Position(0)))
     assert (position.offset, poll.offsets.tolist()) == (3, [1, 2])
-    for error in (error_of("TOPIC_AUTHORIZATION_FAILED"), error_of("_ALL_BROKERS_DOWN", fatal=True)):
+    for error in (make_error("TOPIC_AUTHORIZATION_FAILED"), make_error("_ALL_BROKERS_DOWN", fatal=True)):
         with pytest.raises(RuntimeError, match=r"t\[0\]"):
-            kafka.sorted_out("t", [message(0, 0, 0, error=error)])
-    gone = [message(0, 1, 5), message(1, 0, 0, error=error_of("_AUTO_OFFSET_RESET"))]
-    assert kafka.sorted_out("t", gone).missing == [1]
+            kafka.sorted_out("t", [make_message(0, 0, 0, error=error)])
+    deleted = [make_message(0, 1, 5), make_message(1, 0, 0, error=make_error("_AUTO_OFFSET_RESET"))]
+    assert kafka.sorted_out("t", deleted).missing == [1]
     assert kafka.sorted_out("t", passing).troubles == {(0, "_ALL_BROKERS_DOWN"): "in words, _ALL_BROKERS_DOWN"}
-    away = [message(1, 0, 0, error=error_of("UNKNOWN_TOPIC_OR_PART"))]
+    away = [make_message(1, 0, 0, error=make_error("UNKNOWN_TOPIC_OR_PART"))]
     assert list(kafka.sorted_out("t", away).troubles) == [(1, "UNKNOWN_TOPIC_OR_PART")]
 
 
-def test_a_trouble_that_goes_on_is_told_once_a_minute(caplog):
+def test_a_persistent_kafka_error_is_logged_once_a_minute(caplog):
     source = kafka.ReadPolls({}, None, 0)
     source.setup()
     for _ in range(100):
@@ -332,7 +350,7 @@ def test_a_trouble_that_goes_on_is_told_once_a_minute(caplog):
     assert len(caplog.records) == 2
 
 
-def test_a_tracker_hands_on_what_was_claimed_and_no_more():
+def test_a_tracker_hands_on_exactly_the_claimed_positions():
     first = Partitions().initial_restriction(("t", "a", (0, 1), ((1, 20), (0, 10))))
     tracker = PositionsTracker(first)
     assert tracker.position() == ("a", ((0, 10, UNKNOWN, NO_EPOCH), (1, 20, UNKNOWN, NO_EPOCH)))
@@ -351,21 +369,21 @@ def test_a_tracker_hands_on_what_was_claimed_and_no_more():
     assert Partitions().truncate(("t", "a", (0, 1), ()), first) is None
 
 
-# What becomes of positions when the topic changes ------------------------------------------------------------------
+# Positions when the topic changes ----------------------------------------------------------------------------------
 
-STOOD = positions(p1=Position(200, 5_000, 4), p3=Position(7, 9_000, 0))
+POSITIONS = make_positions(p1=Position(200, 5_000, 4), p3=Position(7, 9_000, 0))
 SHARE = (1, 2)
 """Of partitions by twos, the odd ones."""
 
 
 def test_a_topic_that_has_not_changed_leaves_positions_as_they_are():
-    assert adapted("t", SHARE, STOOD, TopicState("a", 4)) == (STOOD, [])
-    assert adapted("t", SHARE, STOOD, TopicState("a", 5)) == (STOOD, [])
+    assert adapted("t", SHARE, POSITIONS, TopicState("a", 4)) == (POSITIONS, [])
+    assert adapted("t", SHARE, POSITIONS, TopicState("a", 5)) == (POSITIONS, [])
 
 
-def test_a_topic_that_was_created_again_is_read_from_its_beginning_and_the_gap_is_told():
-    found, gaps = adapted("t", SHARE, STOOD, TopicState("b", 4))
-    assert found == positions("b", p1=Position(0, 5_000), p3=Position(0, 9_000))
+def test_a_topic_that_was_created_again_is_read_from_its_beginning_and_the_gap_is_reported():
+    new_positions, gaps = adapted("t", SHARE, POSITIONS, TopicState("b", 4))
+    assert new_positions == make_positions("b", p1=Position(0, 5_000), p3=Position(0, 9_000))
     assert [(gap.source, gap.position, gap.received) for gap in gaps] == [("t[1]", 200, 5_000), ("t[3]", 7, 9_000)]
     for gap in gaps:
         [letter] = PARSER.parse(gap)
@@ -374,44 +392,52 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning_and_the_gap_i
 
 
 def test_new_partitions_fall_to_shares_and_are_read_from_their_beginning():
-    found, gaps = adapted("t", SHARE, STOOD, TopicState("a", 8))
-    assert (found, gaps) == (positions(**vars_of(STOOD), p5=Position(0, 5_000), p7=Position(0, 5_000)), [])
-    found, gaps = adapted("t", SHARE, STOOD, TopicState("b", 6))
-    assert found.offsets == {1: 0, 3: 0, 5: 0}
+    new_positions, gaps = adapted("t", SHARE, POSITIONS, TopicState("a", 8))
+    assert (new_positions, gaps) == (
+        make_positions(**to_keywords(POSITIONS), p5=Position(0, 5_000), p7=Position(0, 5_000)),
+        [],
+    )
+    new_positions, gaps = adapted("t", SHARE, POSITIONS, TopicState("b", 6))
+    assert new_positions.offsets == {1: 0, 3: 0, 5: 0}
     assert len(gaps) == 2
 
 
-def vars_of(some):
-    return {f"p{partition}": position for partition, position in some.partitions.items()}
+def to_keywords(stored):
+    return {f"p{partition}": position for partition, position in stored.partitions.items()}
 
 
 @given(st.integers(1, 6), st.integers(0, 20), st.booleans())
-def test_every_partition_of_a_topic_that_grows_has_one_reader(first, more, together):
+def test_every_partition_of_a_topic_that_grows_has_one_reader(first, added, together):
     elements = ReadKafka("t", dict.fromkeys(range(first), 0), {}, None, 0, together, "a").elements()
-    grown = TopicState("a", first + more)
-    found = [adapted("t", e[2], Positions.of(Partitions().initial_restriction(e)), grown)[0] for e in elements]
-    assert sorted(partition for part in found for partition in part.partitions) == list(range(first + more))
+    larger_topic = TopicState("a", first + added)
+    positions_of_readers = [
+        adapted("t", element[2], Positions.of(Partitions().initial_restriction(element)), larger_topic)[0]
+        for element in elements
+    ]
+    assert sorted(
+        partition for reader_positions in positions_of_readers for partition in reader_positions.partitions
+    ) == list(range(first + added))
 
 
 def test_a_topic_that_was_created_again_with_fewer_partitions_ends_the_stream():
     with pytest.raises(TopicError, match=r"with 2 partitions, and partition 3 is read.*--generation"):
-        adapted("t", SHARE, STOOD, TopicState("b", 2))
+        adapted("t", SHARE, POSITIONS, TopicState("b", 2))
 
 
-def test_without_ids_a_topic_is_taken_for_the_same_and_an_id_is_kept_once_it_is_known():
-    old = positions("", p1=Position(200, 5_000, 4))
-    assert adapted("t", SHARE, old, TopicState("", 2)) == (old, [])
-    assert adapted("t", SHARE, old, TopicState("a", 2)) == (positions("a", p1=Position(200, 5_000, 4)), [])
-    assert adapted("t", SHARE, STOOD, TopicState("", 4)) == (STOOD, [])
+def test_a_topic_without_an_id_counts_as_unchanged_and_its_id_is_kept_once_known():
+    without_id = make_positions("", p1=Position(200, 5_000, 4))
+    assert adapted("t", SHARE, without_id, TopicState("", 2)) == (without_id, [])
+    assert adapted("t", SHARE, without_id, TopicState("a", 2)) == (make_positions("a", p1=Position(200, 5_000, 4)), [])
+    assert adapted("t", SHARE, POSITIONS, TopicState("", 4)) == (POSITIONS, [])
 
 
-def test_what_was_deleted_unread_is_a_gap_and_what_was_lost_ends_the_stream():
-    at = Position(200, 5_000, 4)
-    position, gap = beyond("t", 1, at, 350, 900)
+def test_messages_deleted_unread_are_a_gap_and_lost_messages_end_the_stream():
+    start = Position(200, 5_000, 4)
+    position, gap = beyond("t", 1, start, 350, 900)
     assert position == Position(350, 5_000, 4)
     assert (gap.source, gap.position, gap.received) == ("t[1]", 200, 5_000)
     assert "offsets 200 to 349" in gap.detail
     assert beyond("t", 1, Position(0), 1, 1)[1].received > 0
     for low, high in ((0, 150), (0, 900), (200, 900)):
         with pytest.raises(TopicError, match=r"t\[1\]: .*lost messages.*--generation"):
-            beyond("t", 1, at, low, high)
+            beyond("t", 1, start, low, high)

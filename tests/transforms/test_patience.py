@@ -27,21 +27,21 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
-    made = Clock()
-    monkeypatch.setattr(patience, "time", made)
-    return made
+    stub = Clock()
+    monkeypatch.setattr(patience, "time", stub)
+    return stub
 
 
 AWAY = psycopg.OperationalError("away\nfor a while")
 
 
-def failing(times, error=AWAY):
+def make_failing_attempt(times, error=AWAY):
     """An attempt that fails a number of times."""
-    left = [error] * times
+    errors = [error] * times
 
     def attempt():
-        if left:
-            raise left.pop()
+        if errors:
+            raise errors.pop()
         return "done"
 
     return attempt
@@ -52,19 +52,19 @@ def logged_lines(caplog):
 
 
 def test_attempts_go_on_until_the_server_is_back_and_pauses_grow_to_a_bound(clock, caplog):
-    assert patiently("db", failing(12), is_transient, 600) == "done"
+    assert patiently("db", make_failing_attempt(12), is_transient, 600) == "done"
     assert clock.pauses == [0.25, 0.5, 1, 2, 4, 8, 10, 10, 10, 10, 10, 10]
     assert logged_lines(caplog) == ["--sink db: waiting, for at most 10m: away", "--sink db: back after 76 seconds"]
 
 
-def test_a_connection_that_is_made_anew_at_once_needs_no_line(clock, caplog):
-    assert patiently("db", failing(1), is_transient, 600) == "done"
+def test_a_connection_that_is_restored_at_once_logs_nothing(clock, caplog):
+    assert patiently("db", make_failing_attempt(1), is_transient, 600) == "done"
     assert logged_lines(caplog) == []
 
 
-def test_patience_has_an_end_to_the_second(clock, caplog):
+def test_patience_ends_to_the_second(clock, caplog):
     with pytest.raises(OutOfPatienceError, match=r"not there after 1m \(--sink-patience\): away$"):
-        patiently("db", failing(1000), is_transient, 60)
+        patiently("db", make_failing_attempt(1000), is_transient, 60)
     assert clock.now == 60
     assert logged_lines(caplog) == ["--sink db: waiting, for at most 1m: away"]
     patience.OUTAGES.end("db")
@@ -72,20 +72,20 @@ def test_patience_has_an_end_to_the_second(clock, caplog):
 
 def test_no_patience_is_one_attempt(clock):
     with pytest.raises(OutOfPatienceError):
-        patiently("db", failing(1), is_transient, 0)
+        patiently("db", make_failing_attempt(1), is_transient, 0)
     assert clock.pauses == []
 
 
-def test_many_writers_that_wait_at_once_say_it_once(caplog):
-    outages, together = patience.Outages(), threading.Barrier(8)
+def test_many_writers_that_wait_at_once_log_one_line(caplog):
+    outages, barrier = patience.Outages(), threading.Barrier(8)
 
-    def writer():
-        together.wait()
+    def wait_and_return():
+        barrier.wait()
         outages.begin("db", 60, "away")
-        together.wait()
+        barrier.wait()
         outages.end("db")
 
-    threads = [threading.Thread(target=writer) for _ in range(8)]
+    threads = [threading.Thread(target=wait_and_return) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -123,19 +123,19 @@ FINAL = [
 
 
 @pytest.mark.parametrize("name", WAITED_FOR)
-def test_what_passes_by_itself_is_waited_for(name):
+def test_transient_postgresql_errors_are_waited_for(name):
     assert is_transient(getattr(psycopg.errors, name)("message"))
 
 
 @pytest.mark.parametrize("name", FINAL)
-def test_what_only_a_person_can_mend_is_final(name, clock):
+def test_postgresql_errors_that_only_a_person_can_fix_are_final(name, clock):
     error = getattr(psycopg.errors, name)("message")
     with pytest.raises(type(error)):
-        patiently("db", failing(5, error), is_transient, 600)
+        patiently("db", make_failing_attempt(5, error), is_transient, 600)
     assert clock.pauses == []
 
 
-def test_a_connection_that_cannot_be_made_is_waited_for_and_a_mistake_of_ours_is_not():
+def test_connection_errors_are_transient_and_programming_errors_are_not():
     assert is_transient(psycopg.OperationalError("refused"))
     assert is_transient(psycopg.InterfaceError("the connection is closed"))
     assert not is_transient(psycopg.ProgrammingError("no such placeholder"))

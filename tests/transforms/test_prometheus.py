@@ -25,11 +25,11 @@ from tests.helpers.tables import HOSTILE, MEAN, WAVE, make_snapshot
 LABELS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.sampled_from(HOSTILE)
 
 
-def letter(reason="too_old", reports=1, received=START):
+def make_letter(reason="too_old", reports=1, received=START):
     return DeadLetter(reason, reports, "", "t[0]", 1, received)
 
 
-def read(text):
+def read_samples(text):
     """Samples by name and labels, and of each family the type."""
     families = list(text_string_to_metric_families(text))
     samples = {}
@@ -42,13 +42,13 @@ def read(text):
     return samples, {family.name: family.type for family in families}
 
 
-def labels(key, **more):
+def make_labels(key, **more):
     return frozenset({"collection": key.collection, **({"group": key.group} if key.group else {}), **more}.items())
 
 
-def expected(newest, refused, unreadable, ending=""):
-    """The same once more, straight from the snapshots."""
-    found = {}
+def expected_samples(newest, refused, unreadable, ending=""):
+    """The expected samples, computed from the snapshots."""
+    samples = {}
     for s in newest:
         numbers = {
             "reports": s.reports,
@@ -59,42 +59,42 @@ def expected(newest, refused, unreadable, ending=""):
             "mean_low": s.mean_low,
             "mean_high": s.mean_high,
         }
-        found |= {(f"hushgram_{name}", labels(s.key)): value for name, value in numbers.items()}
+        samples |= {(f"hushgram_{name}", make_labels(s.key)): value for name, value in numbers.items()}
         for q in s.quantiles or ():
-            where = labels(s.key, share=f"{q.share:g}")
-            found |= {
-                ("hushgram_quantile", where): q.value,
-                ("hushgram_quantile_low", where): q.low,
-                ("hushgram_quantile_high", where): q.high,
+            quantile_labels = make_labels(s.key, share=f"{q.share:g}")
+            samples |= {
+                ("hushgram_quantile", quantile_labels): q.value,
+                ("hushgram_quantile_low", quantile_labels): q.low,
+                ("hushgram_quantile_high", quantile_labels): q.high,
             }
     for reason in REASONS:
-        found[f"hushgram_refused_reports{ending}", frozenset({"reason": reason}.items())] = refused.get(reason, 0)
-    found[f"hushgram_unreadable_places{ending}", frozenset()] = unreadable
-    return found
+        samples[f"hushgram_refused_reports{ending}", frozenset({"reason": reason}.items())] = refused.get(reason, 0)
+    samples[f"hushgram_unreadable_places{ending}", frozenset()] = unreadable
+    return samples
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(LABELS, st.none() | LABELS), unique=True, max_size=6), st.sampled_from([WAVE, MEAN]))
-def test_whatever_a_label_holds_prometheus_reads_the_numbers(keys, collection):
+def test_prometheus_reads_the_numbers_whatever_text_a_label_holds(keys, collection):
     panes = make_snapshot(collection, reports=1234)
     panes = [replace(panes, key=Key(*key, START, START + HOUR)) for key in keys]
-    samples, _ = read(exposition(Board.merge(map(Board.of_snapshot, panes)), streaming=False))
-    assert samples == expected(panes, {}, 0)
+    samples, _ = read_samples(exposition(Board.merge(map(Board.of_snapshot, panes)), streaming=False))
+    assert samples == expected_samples(panes, {}, 0)
 
 
-def test_numbers_that_are_none_are_written_as_prometheus_writes_them():
-    odd = replace(make_snapshot(MEAN), mean=math.inf, mean_low=-math.inf, mean_high=math.nan)
-    lines = exposition(Board.of_snapshot(odd), streaming=False).splitlines()
+def test_numbers_that_are_not_finite_are_written_as_prometheus_writes_them():
+    snapshot = replace(make_snapshot(MEAN), mean=math.inf, mean_low=-math.inf, mean_high=math.nan)
+    lines = exposition(Board.of_snapshot(snapshot), streaming=False).splitlines()
     assert [line.rpartition(" ")[2] for line in lines if line.startswith("hushgram_mean")] == ["+Inf", "-Inf", "NaN"]
 
 
-def test_what_a_stream_refuses_is_a_counter_and_what_a_batch_refuses_a_gauge():
-    board = Board.merge([Board.of_letter(letter(reports=3)), Board.of_letter(letter("undecodable", None))])
-    counted, types = read(exposition(board, streaming=True))
-    assert counted == expected([], {"too_old": 3}, 1, ending="_total")
+def test_refusals_of_a_stream_are_a_counter_and_those_of_a_batch_a_gauge():
+    board = Board.merge([Board.of_letter(make_letter(reports=3)), Board.of_letter(make_letter("undecodable", None))])
+    samples, types = read_samples(exposition(board, streaming=True))
+    assert samples == expected_samples([], {"too_old": 3}, 1, ending="_total")
     assert types["hushgram_refused_reports"] == "counter"
-    counted, types = read(exposition(board, streaming=False))
-    assert counted == expected([], {"too_old": 3}, 1)
+    samples, types = read_samples(exposition(board, streaming=False))
+    assert samples == expected_samples([], {"too_old": 3}, 1)
     assert types["hushgram_refused_reports"] == "gauge"
 
 
@@ -109,13 +109,13 @@ snapshots = st.builds(
     st.integers(0, 1),
     st.integers(0, 2),
 )
-letters = st.builds(letter, st.sampled_from(REASONS), st.none() | st.integers(0, 9))
+letters = st.builds(make_letter, st.sampled_from(REASONS), st.none() | st.integers(0, 9))
 boards = st.lists(st.one_of(snapshots.map(Board.of_snapshot), letters.map(Board.of_letter)), max_size=12)
 
 
 @settings(max_examples=100, deadline=None)
 @given(boards, st.randoms(use_true_random=False), st.integers(0, 12))
-def test_every_way_of_merging_agrees(parts, random, cut):
+def test_every_way_of_merging_boards_agrees(parts, random, cut):
     shuffled = random.sample(parts, len(parts))
     halves = Board.merge([Board.merge(shuffled[:cut]), Board(), Board.merge(shuffled[cut:])])
     assert BoardCoder().encode(halves) == BoardCoder().encode(Board.merge(parts))
@@ -125,9 +125,9 @@ def test_every_way_of_merging_agrees(parts, random, cut):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(snapshots, max_size=12))
 def test_a_board_shows_the_best_pane_of_the_newest_window(panes):
-    shown = Board.merge(map(Board.of_snapshot, panes)).entries
-    assert set(shown) == {(s.key.collection, s.key.group) for s in panes}
-    for (collection, group), entry in shown.items():
+    entries = Board.merge(map(Board.of_snapshot, panes)).entries
+    assert set(entries) == {(s.key.collection, s.key.group) for s in panes}
+    for (collection, group), entry in entries.items():
         same_group = [s for s in panes if (s.key.collection, s.key.group) == (collection, group)]
         newest = [s for s in same_group if s.key.window_end == max(s.key.window_end for s in same_group)]
         assert entry.window_end == newest[0].key.window_end
@@ -137,22 +137,26 @@ def test_a_board_shows_the_best_pane_of_the_newest_window(panes):
 # Pipelines -----------------------------------------------------------------------------------------------------------
 
 
-def only_file(directory):
+def read_only_file(directory):
     [file] = directory.iterdir()  # nothing half-written is left beside it
     return file.read_text()
 
 
-@pytest.mark.parametrize("some", [True, False])
-def test_a_batch_writes_the_file_once_even_if_there_is_nothing(tmp_path, some):
+@pytest.mark.parametrize("has_results", [True, False])
+def test_a_batch_writes_the_prometheus_file_once_even_without_results(tmp_path, has_results):
     panes = [make_snapshot(group=group, start=START + hour * HOUR) for group in [None, *HOSTILE] for hour in range(2)]
-    panes, refused = (panes, [letter(reports=2), letter(reports=3), letter("duplicate", 5)]) if some else ([], [])
+    panes, refused = (
+        (panes, [make_letter(reports=2), make_letter(reports=3), make_letter("duplicate", 5)])
+        if has_results
+        else ([], [])
+    )
     with Pipeline() as pipeline:
         snapshots = pipeline | "Snapshots" >> beam.Create(panes)
         all_letters = pipeline | "Letters" >> beam.Create(refused)
         (snapshots, all_letters) | ExposeToPrometheus(str(tmp_path / "h.prom"))
-    newest = [one for one in panes if one.key.window_start == START + HOUR]
-    counts = {"too_old": 5, "duplicate": 5} if some else {}
-    assert read(only_file(tmp_path))[0] == expected(newest, counts, 0)
+    newest = [pane for pane in panes if pane.key.window_start == START + HOUR]
+    counts = {"too_old": 5, "duplicate": 5} if has_results else {}
+    assert read_samples(read_only_file(tmp_path))[0] == expected_samples(newest, counts, 0)
     counters = pipeline.result.metrics().query()["counters"]
     assert sum(c.committed for c in counters if c.key.metric.name == "snapshots") == len(panes)
 
@@ -163,35 +167,35 @@ def run_stream(tmp_path, monkeypatch, *steps):
     monkeypatch.setattr(
         "hushgram.transforms.sinks.prometheus.write_atomically", lambda path, data: files.append(data.decode())
     )
-    stream = Stream().advance_watermark_to(at(START))
+    stream = Stream().advance_watermark_to(to_timestamp(START))
     for step in steps:
-        moves = isinstance(step, int)
-        stream = stream.advance_watermark_to(at(START + step)) if moves else stream.add_elements(step)
+        is_watermark = isinstance(step, int)
+        stream = stream.advance_watermark_to(to_timestamp(START + step)) if is_watermark else stream.add_elements(step)
     options = PipelineOptions(["--streaming"])
     with Pipeline(runner="BundleBasedDirectRunner", options=options) as pipeline:
         elements = pipeline | stream.advance_watermark_to_infinity()
         snapshots = elements | "Snapshots" >> beam.Filter(lambda element: isinstance(element, Snapshot))
         dead_letters = typed(elements | "Letters" >> beam.Filter(lambda e: isinstance(e, DeadLetter)), DeadLetter)
         (snapshots, dead_letters) | ExposeToPrometheus(str(tmp_path / "h.prom"))
-    return [read(text)[0] for text in files]
+    return [read_samples(text)[0] for text in files]
 
 
-def at(milliseconds):
+def to_timestamp(milliseconds):
     return Timestamp(micros=1000 * milliseconds)
 
 
-def test_a_stream_writes_at_every_change_and_never_forgets(tmp_path, monkeypatch):
+def test_a_stream_writes_the_prometheus_file_at_every_change(tmp_path, monkeypatch):
     first, poorer, better = (make_snapshot(reports=n, index=i) for n, i in [(10, 0), (7, 1), (12, 1)])
     other, later = make_snapshot(MEAN, reports=5), make_snapshot(reports=1, start=START + HOUR)
-    refusals = [letter(reports=2, received=START + 1000), letter(reports=3, received=START + 59_000)]
-    refusals += [letter("undecodable", None, START + 61_000), letter(reports=1, received=START + 61_000)]
-    stamped = [TimestampedValue(one, at(one.received_at)) for one in refusals]
-    found = run_stream(
-        tmp_path, monkeypatch, [first], [poorer, other], stamped[:2], stamped[2:],
+    refusals = [make_letter(reports=2, received=START + 1000), make_letter(reports=3, received=START + 59_000)]
+    refusals += [make_letter("undecodable", None, START + 61_000), make_letter(reports=1, received=START + 61_000)]
+    stamped_refusals = [TimestampedValue(refusal, to_timestamp(refusal.received_at)) for refusal in refusals]
+    files = run_stream(
+        tmp_path, monkeypatch, [first], [poorer, other], stamped_refusals[:2], stamped_refusals[2:],
         60_000, [better], 120_000, [later], [better],
     )  # fmt: skip
-    assert found == [
-        expected(newest, Counter(too_old=refused), unreadable, "_total")
+    assert files == [
+        expected_samples(newest, Counter(too_old=refused), unreadable, "_total")
         for newest, refused, unreadable in [
             ([first], 0, 0),
             ([first, other], 0, 0),
@@ -204,7 +208,7 @@ def test_a_stream_writes_at_every_change_and_never_forgets(tmp_path, monkeypatch
     ]
 
 
-def test_the_panes_of_one_bundle_are_one_change(tmp_path, monkeypatch):
+def test_the_panes_of_one_bundle_are_one_write_of_the_prometheus_file(tmp_path, monkeypatch):
     bundle = [make_snapshot(group=group) for group in [None, *HOSTILE]]
     [samples] = run_stream(tmp_path, monkeypatch, bundle)
-    assert samples == expected(bundle, {}, 0, "_total")
+    assert samples == expected_samples(bundle, {}, 0, "_total")

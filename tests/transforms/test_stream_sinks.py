@@ -1,4 +1,4 @@
-"""What a stream writes: one file for each pane and each minute of letters, under names that a rerun gives again."""
+"""Files of a stream: one for each pane and each minute of letters, under names that a rerun repeats."""
 
 import io
 import os
@@ -49,7 +49,7 @@ HOSTILE = [
 MINUTE = 60_000
 
 
-def answer(group=None, reports=6, index=0, timing="early", generation=0, start=START, collection=COLLECTION):
+def make_answer(group=None, reports=6, index=0, timing="early", generation=0, start=START, collection=COLLECTION):
     counts = np.zeros(collection.mechanism.tally_length, dtype=np.int64)
     counts[0] = reports
     key, pane = Key(collection.name, group, start, start + HOUR), Pane(generation, index, timing)
@@ -57,25 +57,27 @@ def answer(group=None, reports=6, index=0, timing="early", generation=0, start=S
     return snapshots(collection, [(key, pane, tallies)])[0], histogram(key, pane, tallies)
 
 
-def test_a_name_tells_window_group_reports_and_pane():
-    snapshot, kept = answer("DE", 12, 3, "late", 2)
-    assert pane_name(snapshot) == pane_name(kept) == "c/20260101T000000-20260101T010000-g2-group-DE-n12-p3-late"
-    assert pane_name(answer()[1]) == "c/20260101T000000-20260101T010000-g0-all-n6-p0-early"
+def test_a_pane_file_name_holds_window_group_reports_and_pane():
+    snapshot, stored = make_answer("DE", 12, 3, "late", 2)
+    assert pane_name(snapshot) == pane_name(stored) == "c/20260101T000000-20260101T010000-g2-group-DE-n12-p3-late"
+    assert pane_name(make_answer()[1]) == "c/20260101T000000-20260101T010000-g0-all-n6-p0-early"
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from([None, *HOSTILE]) | st.text(st.characters(exclude_categories=["Cs"])), unique=True))
-def test_no_group_shares_a_name_or_leaves_its_folder(groups):
+def test_no_two_groups_share_a_file_name_and_none_leaves_its_folder(groups):
     key, pane = Key("c", None, START, START + HOUR), Pane()
-    found = [pane_name(Histogram(Key("c", group, key.window_start, key.window_end), pane, {})) for group in groups]
-    assert len(set(found)) == len(groups)
-    for name in found:
+    names_found = [
+        pane_name(Histogram(Key("c", group, key.window_start, key.window_end), pane, {})) for group in groups
+    ]
+    assert len(set(names_found)) == len(groups)
+    for name in names_found:
         folder, file = name.split("/")
         assert folder == "c"
         assert re.fullmatch(r"[\w.%~-]{1,200}", file, re.ASCII)
 
 
-def test_panes_of_one_window_never_take_each_others_place():
+def test_panes_of_one_window_have_distinct_file_names():
     panes = [
         Histogram(
             Key("c", group, START + start, START + start + HOUR),
@@ -87,37 +89,37 @@ def test_panes_of_one_window_never_take_each_others_place():
         for group in (None, "all")
         for start in (0, 1, HOUR)
     ]
-    assert len({pane_name(one) for one in panes}) == len(panes)
+    assert len({pane_name(pane) for pane in panes}) == len(panes)
 
 
-def files_in(directory):
-    found = {}
+def read_files(directory):
+    contents = {}
     for path in sorted(Path(directory).rglob("*")):
         if path.is_file():
-            found[str(path.relative_to(directory))] = path.read_bytes()
-    return found
+            contents[str(path.relative_to(directory))] = path.read_bytes()
+    return contents
 
 
-def write_panes(directory, kind, snapshot, kept):
+def write_panes(directory, kind, snapshot, stored):
     return [
         WritePane(str(directory / "snapshots"), SNAPSHOT, kind)(snapshot),
-        WritePane(str(directory / "histograms"), HISTOGRAM, kind)(kept),
+        WritePane(str(directory / "histograms"), HISTOGRAM, kind)(stored),
     ]
 
 
-def records(data):
+def read_records(data):
     return list(fastavro.reader(io.BytesIO(data)))
 
 
 @pytest.mark.parametrize("kind", ["avro", "jsonl", "parquet"])
 def test_every_pane_is_two_files_and_a_rerun_writes_the_same_names(tmp_path, kind):
     answers = [
-        answer(group, reports, index) for index, (group, reports) in enumerate([(None, 5), ("..", 3), ("a/b", 2)])
+        make_answer(group, reports, index) for index, (group, reports) in enumerate([(None, 5), ("..", 3), ("a/b", 2)])
     ]
     names = []
     for _ in range(2):
         paths = [path for pair in answers for path in write_panes(tmp_path, kind, *pair)]
-        names.append(list(files_in(tmp_path)))
+        names.append(list(read_files(tmp_path)))
         assert sorted(paths) == [str(tmp_path / name) for name in names[-1]]
     assert names[0] == names[1]
     assert len(names[0]) == 6
@@ -125,14 +127,19 @@ def test_every_pane_is_two_files_and_a_rerun_writes_the_same_names(tmp_path, kin
     assert all(name.endswith(f".{kind}") and not os.path.basename(name).startswith(".") for name in names[0])
 
 
-def test_what_was_written_is_what_was_counted(tmp_path):
-    snapshot, kept = answer("DE", 7, 2, "on_time")
-    write_panes(tmp_path, "avro", snapshot, kept)
-    files = files_in(tmp_path)
-    [read] = [Histogram.from_avro(one) for one in records(files[f"histograms/{pane_name(kept)}.avro"])]
-    assert (read.key, read.pane, read.reports, read.rank) == (kept.key, kept.pane, 7, kept.rank)
-    [read] = [Snapshot.from_avro(one) for one in records(files[f"snapshots/{pane_name(kept)}.avro"])]
-    assert (read.key, read.pane, read.reports, read.mean) == (snapshot.key, snapshot.pane, 7, snapshot.mean)
+def test_pane_files_hold_the_snapshot_and_the_histogram(tmp_path):
+    snapshot, stored = make_answer("DE", 7, 2, "on_time")
+    write_panes(tmp_path, "avro", snapshot, stored)
+    files = read_files(tmp_path)
+    [restored] = [Histogram.from_avro(record) for record in read_records(files[f"histograms/{pane_name(stored)}.avro"])]
+    assert (restored.key, restored.pane, restored.reports, restored.rank) == (stored.key, stored.pane, 7, stored.rank)
+    [restored] = [Snapshot.from_avro(record) for record in read_records(files[f"snapshots/{pane_name(stored)}.avro"])]
+    assert (restored.key, restored.pane, restored.reports, restored.mean) == (
+        snapshot.key,
+        snapshot.pane,
+        7,
+        snapshot.mean,
+    )
 
 
 LETTERS = [
@@ -152,19 +159,21 @@ LETTERS = [
 def write_letters(directory, letters, late=()):
     """Letters through a stream whose watermark passes two minutes before the late ones come."""
 
-    def stamped(some):
-        return [TimestampedValue(one, Timestamp(micros=1000 * one.received_at)) for one in some]
+    def stamp(items):
+        return [TimestampedValue(item, Timestamp(micros=1000 * item.received_at)) for item in items]
 
-    stream = Stream().advance_watermark_to(Timestamp(micros=1000 * START)).add_elements(stamped(letters))
+    stream = Stream().advance_watermark_to(Timestamp(micros=1000 * START)).add_elements(stamp(letters))
     stream = stream.advance_watermark_to(Timestamp(micros=1000 * (START + 2 * MINUTE)))
     if late:
-        stream = stream.add_elements(stamped(late))
+        stream = stream.add_elements(stamp(late))
     with Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(["--streaming"])) as pipeline:
         letters = (
-            pipeline | stream.advance_watermark_to_infinity() | beam.Map(lambda one: one).with_output_types(DeadLetter)
+            pipeline
+            | stream.advance_watermark_to_infinity()
+            | beam.Map(lambda item: item).with_output_types(DeadLetter)
         )
         letters | WriteDeadLetters(str(directory), "jsonl")
-    return files_in(directory)
+    return read_files(directory)
 
 
 def test_letters_are_together_by_minute_and_reason_and_the_same_in_any_order(tmp_path):
@@ -187,16 +196,16 @@ def test_a_letter_that_comes_late_is_a_file_of_its_own(tmp_path):
     assert b"event time 3" in files[names[1]]
 
 
-class Producer:
+class FakeProducer:
     """A broker that takes all but chosen messages."""
 
     def __init__(self, refuse=(), keeps=0, most=10**6):
-        self.refuse, self.keeps, self.most, self.sent, self.waiting = refuse, keeps, most, [], []
+        self.refuse, self.keeps, self.most, self.messages, self.waiting = refuse, keeps, most, [], []
 
     def produce(self, topic, value, key, on_delivery):
         if len(self.waiting) == self.most:
             raise BufferError
-        self.sent.append((topic, key, value))
+        self.messages.append((topic, key, value))
         self.waiting.append(on_delivery)
 
     def poll(self, _):
@@ -210,53 +219,59 @@ class Producer:
         return self.keeps
 
 
-def writer(monkeypatch, client):
-    monkeypatch.setattr(kafka, "producer", lambda properties, file, **more: client)
+def make_writer(monkeypatch, client):
+    monkeypatch.setattr(kafka, "producer", lambda properties, file, **options: client)
     fn = WriteToTopic("out", {"bootstrap.servers": "there"}, None, 60)
     fn.setup()
     return fn
 
 
-def send(fn, *answers):
+def send_bundle(fn, *answers):
     fn.start_bundle()
-    for one in answers:
-        fn.process(one[0])
+    for pair in answers:
+        fn.process(pair[0])
     fn.finish_bundle()
 
 
-def test_panes_of_a_window_have_one_key_and_others_have_others(monkeypatch):
-    client = Producer()
-    panes = answer(index=0), answer(index=1, reports=9), answer("DE"), answer(start=START + HOUR)
-    send(writer(monkeypatch, client), *panes)
-    keys = [key for _, key, _ in client.sent]
-    assert keys[0] == keys[1] == message_key(answer()[0].key)
+def test_panes_of_a_window_share_a_kafka_key_and_other_windows_have_others(monkeypatch):
+    client = FakeProducer()
+    panes = make_answer(index=0), make_answer(index=1, reports=9), make_answer("DE"), make_answer(start=START + HOUR)
+    send_bundle(make_writer(monkeypatch, client), *panes)
+    keys = [key for _, key, _ in client.messages]
+    assert keys[0] == keys[1] == message_key(make_answer()[0].key)
     assert len(set(keys)) == 3
-    assert {topic for topic, _, _ in client.sent} == {"out"}
-    read = [Snapshot.from_avro(decode_message(value)[1]) for _, _, value in client.sent]
-    assert [(one.reports, one.pane.index) for one in read] == [(6, 0), (9, 1), (6, 0), (6, 0)]
-    assert [one.key.group for one in read] == [None, None, "DE", None]
+    assert {topic for topic, _, _ in client.messages} == {"out"}
+    received = [Snapshot.from_avro(decode_message(value)[1]) for _, _, value in client.messages]
+    assert [(snapshot.reports, snapshot.pane.index) for snapshot in received] == [(6, 0), (9, 1), (6, 0), (6, 0)]
+    assert [snapshot.key.group for snapshot in received] == [None, None, "DE", None]
 
 
-@pytest.mark.parametrize("client", [Producer(refuse=[1]), Producer(keeps=2)])
-def test_a_bundle_fails_if_the_broker_has_not_taken_all(monkeypatch, client):
+@pytest.mark.parametrize("client", [FakeProducer(refuse=[1]), FakeProducer(keeps=2)])
+def test_a_bundle_fails_if_the_broker_did_not_accept_all_messages(monkeypatch, client):
     with pytest.raises(KafkaError, match=r"^--sink kafka:out: [12] snapshots not taken \(--sink-patience\): ") as error:
-        send(writer(monkeypatch, client), answer(), answer(index=1))
+        send_bundle(make_writer(monkeypatch, client), make_answer(), make_answer(index=1))
     assert "\n" not in str(error.value)
     OUTAGES.end("kafka:out")
 
 
-def test_a_client_that_is_full_is_emptied_first(monkeypatch):
-    client = Producer(most=2)
-    send(writer(monkeypatch, client), *(answer(index=index) for index in range(5)))
-    assert [Snapshot.from_avro(decode_message(value)[1]).pane.index for _, _, value in client.sent] == [0, 1, 2, 3, 4]
+def test_a_kafka_client_with_a_full_buffer_is_flushed_first(monkeypatch):
+    client = FakeProducer(most=2)
+    send_bundle(make_writer(monkeypatch, client), *(make_answer(index=index) for index in range(5)))
+    assert [Snapshot.from_avro(decode_message(value)[1]).pane.index for _, _, value in client.messages] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
-def test_a_failed_bundle_is_not_held_against_the_next(monkeypatch):
-    client = Producer(refuse=[0])
-    fn = writer(monkeypatch, client)
+def test_a_failed_bundle_does_not_fail_the_next(monkeypatch):
+    client = FakeProducer(refuse=[0])
+    fn = make_writer(monkeypatch, client)
     with pytest.raises(KafkaError, match="too large"):
-        send(fn, answer())
+        send_bundle(fn, make_answer())
     client.refuse = ()
-    send(fn, answer())
-    send(fn)
-    assert len(client.sent) == 2
+    send_bundle(fn, make_answer())
+    send_bundle(fn)
+    assert len(client.messages) == 2

@@ -52,38 +52,38 @@ WEEKS = Collection(
 SLIDING_WEEKS = replace(WEEKS, name="sliding weeks", windows=replace(WEEKS.windows, size=14 * DAY, week_start="sunday"))
 
 
-def at(milliseconds):
+def to_timestamp(milliseconds):
     return Timestamp(micros=1000 * milliseconds)
 
 
-def poll(rows, received):
+def make_poll(rows, received):
     messages = tuple(encode_message(REPORT, row) for row in rows)
     times = np.full(len(rows), received, dtype=np.int64)
-    return TimestampedValue(MessageBatch("t[0]", np.arange(len(rows)), times, messages), at(received))
+    return TimestampedValue(MessageBatch("t[0]", np.arange(len(rows)), times, messages), to_timestamp(received))
 
 
-class Script:
+class StreamScript:
     """A stream in which the clock, the watermark and the time of receipt go together, as in a source without delay."""
 
     def __init__(self, start=START):
-        self.stream = Stream().advance_processing_time(start // 1000).advance_watermark_to(at(start))
+        self.stream = Stream().advance_processing_time(start // 1000).advance_watermark_to(to_timestamp(start))
         self.now = start
 
     def until(self, milliseconds):
         """Quick: the watermark is there before the clock lets a trigger fire."""
         assert milliseconds > self.now
-        self.stream = self.stream.advance_watermark_to(at(milliseconds))
+        self.stream = self.stream.advance_watermark_to(to_timestamp(milliseconds))
         self.stream = self.stream.advance_processing_time((milliseconds - self.now) / 1000)
         self.now = milliseconds
         return self
 
     def receive(self, *polls):
-        self.stream = self.stream.add_elements([poll(rows, self.now) for rows in polls])
+        self.stream = self.stream.add_elements([make_poll(rows, self.now) for rows in polls])
         return self
 
 
-class Kept:
-    """What came out, by hand of a runner in this process."""
+class Results:
+    """The outputs, collected by a runner in this process."""
 
     snapshots: list = []  # noqa: RUF012
     histograms: list = []  # noqa: RUF012
@@ -91,168 +91,177 @@ class Kept:
     metrics: dict = {}  # noqa: RUF012
 
 
-def run(script, *collections):
+def run_stream(script, *collections):
     """All histograms in the order in which they came, and all dead letters."""
-    Kept.snapshots, Kept.histograms, Kept.dead_letters = [], [], []
+    Results.snapshots, Results.histograms, Results.dead_letters = [], [], []
     with Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(["--streaming"])) as pipeline:
-        out = pipeline | script.stream.advance_watermark_to_infinity() | AggregateReports(collections)
-        out.snapshots | "Keep snapshots" >> beam.Map(lambda snapshot: Kept.snapshots.append(snapshot))
-        out.histograms | "Keep histograms" >> beam.Map(lambda histogram: Kept.histograms.append(histogram))
-        out.dead_letters | "Keep letters" >> beam.Map(lambda letter: Kept.dead_letters.append(letter))
-    Kept.metrics = pipeline.result.metrics().query()
-    panes = [Counter((one.key, one.pane, one.reports) for one in some) for some in (Kept.snapshots, Kept.histograms)]
+        outputs = pipeline | script.stream.advance_watermark_to_infinity() | AggregateReports(collections)
+        outputs.snapshots | "Keep snapshots" >> beam.Map(lambda snapshot: Results.snapshots.append(snapshot))
+        outputs.histograms | "Keep histograms" >> beam.Map(lambda histogram: Results.histograms.append(histogram))
+        outputs.dead_letters | "Keep letters" >> beam.Map(lambda letter: Results.dead_letters.append(letter))
+    Results.metrics = pipeline.result.metrics().query()
+    panes = [
+        Counter((item.key, item.pane, item.reports) for item in items)
+        for items in (Results.snapshots, Results.histograms)
+    ]
     assert panes[0] == panes[1]
-    return Kept.histograms, Kept.dead_letters
+    return Results.histograms, Results.dead_letters
 
 
 def run_batch(rows, received, *collections):
     """The histograms of a batch run over the same messages."""
-    Kept.histograms = []
+    Results.histograms = []
     with Pipeline(runner="BundleBasedDirectRunner") as pipeline:
-        read = pipeline | beam.Create([poll(rows, received).value])
-        out = read | AggregateReports(collections)
-        out.histograms | beam.Map(lambda histogram: Kept.histograms.append(histogram))
-    return Kept.histograms
+        batches = pipeline | beam.Create([make_poll(rows, received).value])
+        outputs = batches | AggregateReports(collections)
+        outputs.histograms | beam.Map(lambda histogram: Results.histograms.append(histogram))
+    return Results.histograms
 
 
-def panes_of(histograms, group=None, start=START):
-    same_window = [one for one in histograms if (one.key.group, one.key.window_start) == (group, start)]
-    return [(one.pane.timing, one.reports) for one in same_window]
+def list_panes(histograms, group=None, start=START):
+    same_window = [
+        histogram for histogram in histograms if (histogram.key.group, histogram.key.window_start) == (group, start)
+    ]
+    return [(histogram.pane.timing, histogram.reports) for histogram in same_window]
 
 
-def last(histograms):
-    """Of each window the best pane, as exact_tallies tells them."""
+def best_tallies(histograms):
+    """Of each window the best pane, in the form of `compute_tallies`."""
     best = {}
-    for one in histograms:
-        if one.key not in best or one.rank > best[one.key].rank:
-            best[one.key] = one
+    for histogram in histograms:
+        if histogram.key not in best or histogram.rank > best[histogram.key].rank:
+            best[histogram.key] = histogram
     return {
         (key.collection, key.group, key.window_start, revision): counts.tolist()
-        for key, one in best.items()
-        for revision, (_, counts) in one.tallies.items()
+        for key, histogram in best.items()
+        for revision, (_, counts) in histogram.tallies.items()
     }
 
 
-def within(rows, start, end):
+def spread_times(rows, start, end):
     """The same reports, at times within some bounds."""
     rng = np.random.default_rng(1)
     return [{**row, "event_time": int(rng.integers(start, end))} for row in rows]
 
 
-def test_early_on_time_and_late_panes_are_each_the_whole_truth_so_far():
-    rows = within(make_report_rows(FIXED, 40, 1), START, START + 10 * MINUTE)
-    script = Script().until(START + 11 * MINUTE).receive(rows[:10]).until(START + 13 * MINUTE)
+def test_early_on_time_and_late_panes_each_hold_all_reports_so_far():
+    rows = spread_times(make_report_rows(FIXED, 40, 1), START, START + 10 * MINUTE)
+    script = StreamScript().until(START + 11 * MINUTE).receive(rows[:10]).until(START + 13 * MINUTE)
     script.receive(rows[10:15], rows[15:20]).until(START + 15 * MINUTE)
     script.until(START + HOUR + MINUTE)  # nothing is new, and the on-time pane repeats the whole
     script.receive(rows[20:30]).until(START + HOUR + 3 * MINUTE).receive(rows[30:]).until(START + HOUR + 5 * MINUTE)
-    histograms, letters = run(script, FIXED)
+    histograms, letters = run_stream(script, FIXED)
     expected = [("early", 10), ("early", 20), ("on_time", 20), ("late", 30), ("late", 40)]
-    assert panes_of(histograms) == expected
-    assert [one.pane.index for one in histograms if one.key.group is None] == [0, 1, 2, 3, 4]
+    assert list_panes(histograms) == expected
+    assert [histogram.pane.index for histogram in histograms if histogram.key.group is None] == [0, 1, 2, 3, 4]
     so_far = {10: rows[:10], 20: rows[:20], 30: rows[:30], 40: rows}
-    for one in histograms:
-        if one.key.group is None:
-            assert last([one]) == {
-                k: v for k, v in compute_tallies([FIXED], so_far[one.reports]).items() if k[1] is None
+    for histogram in histograms:
+        if histogram.key.group is None:
+            assert best_tallies([histogram]) == {
+                k: v for k, v in compute_tallies([FIXED], so_far[histogram.reports]).items() if k[1] is None
             }
-    assert last(histograms) == compute_tallies([FIXED], rows)
-    assert {one.key.group for one in histograms} == {None, "DE", "FR"}
+    assert best_tallies(histograms) == compute_tallies([FIXED], rows)
+    assert {histogram.key.group for histogram in histograms} == {None, "DE", "FR"}
     assert not letters
 
 
-def test_a_group_that_says_nothing_new_has_no_pane_but_the_on_time_one():
-    rows = [{**row, "group": "DE"} for row in within(make_report_rows(FIXED, 6, 2), START, START + MINUTE)]
+def test_a_group_without_new_reports_has_no_pane_but_the_on_time_one():
+    rows = [{**row, "group": "DE"} for row in spread_times(make_report_rows(FIXED, 6, 2), START, START + MINUTE)]
     rows[2:] = [{**row, "group": "FR"} for row in rows[2:]]
-    script = Script().until(START + 2 * MINUTE).receive(rows[:2]).until(START + 4 * MINUTE).receive(rows[2:4])
+    script = StreamScript().until(START + 2 * MINUTE).receive(rows[:2]).until(START + 4 * MINUTE).receive(rows[2:4])
     script.until(START + 6 * MINUTE).until(START + HOUR + MINUTE).receive(rows[4:]).until(START + HOUR + 3 * MINUTE)
-    histograms, _ = run(script, FIXED)
-    assert panes_of(histograms, "DE") == [("early", 2), ("on_time", 2)]
-    assert panes_of(histograms, "FR") == [("early", 2), ("on_time", 2), ("late", 4)]
-    assert panes_of(histograms) == [("early", 2), ("early", 4), ("on_time", 4), ("late", 6)]
+    histograms, _ = run_stream(script, FIXED)
+    assert list_panes(histograms, "DE") == [("early", 2), ("on_time", 2)]
+    assert list_panes(histograms, "FR") == [("early", 2), ("on_time", 2), ("late", 4)]
+    assert list_panes(histograms) == [("early", 2), ("early", 4), ("on_time", 4), ("late", 6)]
 
 
 def test_sliding_windows_without_early_panes():
     rows = make_report_rows(SLIDING, 60, 3, hours=5) + make_report_rows(
         SLIDING, 30, 4, hours=5, revision=list(SLIDING.revisions)[1]
     )
-    script = Script().until(START + 5 * HOUR).receive(rows[::3], rows[1::3]).until(START + 10 * HOUR)
+    script = StreamScript().until(START + 5 * HOUR).receive(rows[::3], rows[1::3]).until(START + 10 * HOUR)
     script.receive([row for row in rows[2::3] if row["event_time"] >= START + 4 * HOUR])
-    histograms, letters = run(script, SLIDING)
-    counted = [r for i, r in enumerate(rows) if i % 3 != 2 or r["event_time"] >= START + 4 * HOUR]
-    assert last(histograms) == compute_tallies([SLIDING], counted)
-    assert {one.pane.timing for one in histograms} == {"on_time", "late"}
+    histograms, letters = run_stream(script, SLIDING)
+    accepted = [r for index, r in enumerate(rows) if index % 3 != 2 or r["event_time"] >= START + 4 * HOUR]
+    assert best_tallies(histograms) == compute_tallies([SLIDING], accepted)
+    assert {histogram.pane.timing for histogram in histograms} == {"on_time", "late"}
     assert not letters
 
 
-def test_each_id_counts_once_and_the_others_are_letters():
-    rows = within(make_report_rows(FIXED, 30, 5, ids=True), START, START + 10 * MINUTE)
-    script = Script().until(START + 11 * MINUTE).receive(rows[:20] + rows[:5], rows[10:25]).until(START + 2 * HOUR)
+def test_each_id_of_a_stream_counts_once_and_repetitions_are_letters():
+    rows = spread_times(make_report_rows(FIXED, 30, 5, ids=True), START, START + 10 * MINUTE)
+    script = (
+        StreamScript().until(START + 11 * MINUTE).receive(rows[:20] + rows[:5], rows[10:25]).until(START + 2 * HOUR)
+    )
     script.receive(rows[20:], rows[:1]).until(START + 6 * HOUR + 9 * MINUTE)
     script.receive([row for row in rows if row["event_time"] >= script.now - 6 * HOUR])
-    again = sum(row["event_time"] >= script.now - 6 * HOUR for row in rows)
-    assert again
-    histograms, letters = run(script, FIXED)
-    assert last(histograms) == compute_tallies([FIXED], rows)
+    repeated = sum(row["event_time"] >= script.now - 6 * HOUR for row in rows)
+    assert repeated
+    histograms, letters = run_stream(script, FIXED)
+    assert best_tallies(histograms) == compute_tallies([FIXED], rows)
     assert {letter.reason for letter in letters} == {"duplicate"}
-    assert sum(letter.reports for letter in letters) == 5 + 10 + 5 + 1 + again
+    assert sum(letter.reports for letter in letters) == 5 + 10 + 5 + 1 + repeated
 
 
-def test_everything_is_counted_as_it_goes():
-    rows = within(make_report_rows(FIXED, 30, 1, ids=True), START, START + MINUTE)
-    odd = [{**rows[0], "collection": "nobody"}, {**rows[1], "cell": 99}]
-    run(Script().until(START + MINUTE).receive(rows, rows[:5] + odd).until(START + 2 * HOUR), FIXED)
-    counters = {found.key.metric.name: 0 for found in Kept.metrics["counters"]}
-    for found in Kept.metrics["counters"]:
-        counters[found.key.metric.name] += found.committed
+def test_metrics_count_reports_refusals_panes_and_estimates():
+    rows = spread_times(make_report_rows(FIXED, 30, 1, ids=True), START, START + MINUTE)
+    invalid = [{**rows[0], "collection": "nobody"}, {**rows[1], "cell": 99}]
+    run_stream(StreamScript().until(START + MINUTE).receive(rows, rows[:5] + invalid).until(START + 2 * HOUR), FIXED)
+    counters = {metric.key.metric.name: 0 for metric in Results.metrics["counters"]}
+    for metric in Results.metrics["counters"]:
+        counters[metric.key.metric.name] += metric.committed
     refused = {name: count for name, count in counters.items() if name.startswith("refused_")}
     assert refused == {"refused_duplicate": 5, "refused_unknown_collection": 1, "refused_cell_out_of_range": 1}
     assert counters["read"] == counters["accepted"] + sum(refused.values()) == 37
-    timings = Counter(snapshot.pane.timing for snapshot in Kept.snapshots)
+    timings = Counter(snapshot.pane.timing for snapshot in Results.snapshots)
     assert {name: counters[f"{name}_panes"] for name in timings} == timings
     assert counters["estimated"] == timings.total()
-    spread = {found.key.metric.name: found.committed for found in Kept.metrics["distributions"]}
-    assert spread["ids_in_shard"].max >= 1
-    assert spread["estimate_ms"].count >= 1
+    distributions = {metric.key.metric.name: metric.committed for metric in Results.metrics["distributions"]}
+    assert distributions["ids_in_shard"].max >= 1
+    assert distributions["estimate_ms"].count >= 1
 
 
 def test_an_id_is_known_to_the_last_millisecond_and_too_old_after_it():
     """With no delay the watermark is the time of receipt: no gap may lie between forgetting and being too old."""
     for event in (START, START + 1, START + FIXED.windows.max_age // 8 - 1):
-        [row] = within(make_report_rows(FIXED, 1, 6, ids=True), event, event + 1)
-        script = Script().until(event + 2).receive([row]).until(event + 6 * HOUR).receive([row])
+        [row] = spread_times(make_report_rows(FIXED, 1, 6, ids=True), event, event + 1)
+        script = StreamScript().until(event + 2).receive([row]).until(event + 6 * HOUR).receive([row])
         script.until(event + 6 * HOUR + 1).receive([row])
-        histograms, letters = run(script, FIXED)
+        histograms, letters = run_stream(script, FIXED)
         assert [letter.reason for letter in letters] == ["duplicate", "too_old"]
-        assert last(histograms) == compute_tallies([FIXED], [row])
+        assert best_tallies(histograms) == compute_tallies([FIXED], [row])
 
 
-def test_what_is_too_old_or_from_the_future_is_a_letter_to_the_millisecond():
+def test_reports_that_are_too_old_or_from_the_future_are_letters_to_the_millisecond():
     now, oldest = START + 8 * HOUR, START + 2 * HOUR
     base = make_report_rows(FIXED, 4, 7)
     times = (oldest, oldest - 1, now + 300_000, now + 300_001)
     rows = [{**row, "event_time": time} for row, time in zip(base, times, strict=True)]
-    histograms, letters = run(Script().until(now).receive(rows), FIXED)
+    histograms, letters = run_stream(StreamScript().until(now).receive(rows), FIXED)
     assert {letter.reason: (letter.reports, letter.received_at) for letter in letters} == {
         "too_old": (1, now),
         "from_the_future": (1, now),
     }
-    assert last(histograms) == compute_tallies([FIXED], [rows[0], rows[2]])
+    assert best_tallies(histograms) == compute_tallies([FIXED], [rows[0], rows[2]])
 
 
 @pytest.mark.parametrize("setting", [Windows(max_delay=0, max_age=0), SLIDING.windows, Windows(1001, 1001, 0, 1, None)])
 def test_the_engine_drops_nothing_that_was_accepted(setting):
     """The oldest report that counts comes at every place in its window; the watermark is as far as it can be."""
     collection = replace(FIXED, windows=setting)
-    script, accepted, refused = Script(), [], 0
-    for place in (0, 1, setting.every // 2, setting.every - 1):
-        [row] = within(make_report_rows(collection, 1, place, ids=place == 1), START + place, START + place + 1)
-        script.until(max(script.now + 1, START + place + setting.max_age)).receive([row])
+    script, accepted, refused = StreamScript(), [], 0
+    for position in (0, 1, setting.every // 2, setting.every - 1):
+        [row] = spread_times(
+            make_report_rows(collection, 1, position, ids=position == 1), START + position, START + position + 1
+        )
+        script.until(max(script.now + 1, START + position + setting.max_age)).receive([row])
         if script.now - row["event_time"] <= setting.max_age:
             accepted.append(row)
         else:
             refused += 1
-    histograms, letters = run(script, collection)
-    assert last(histograms) == compute_tallies([collection], accepted)
+    histograms, letters = run_stream(script, collection)
+    assert best_tallies(histograms) == compute_tallies([collection], accepted)
     assert len(accepted) >= 2
     assert sum(letter.reports for letter in letters) == refused
 
@@ -271,23 +280,23 @@ def test_days_and_weeks_are_the_same_in_batch_and_stream_whatever_the_clocks_do(
     at_edges = [{**rows[0], "event_time": edge - step, "id": None} for edge in edges for step in (0, 1)]
     rows += [row for row in at_edges if SPRING - DAY <= row["event_time"] < SPRING + 4 * DAY]
     arrivals = [row["event_time"] + (DAY if index % 3 == 0 else 0) for index, row in enumerate(rows)]
-    script = Script(SPRING - DAY)
+    script = StreamScript(SPRING - DAY)
     while script.now < SPRING + 5 * DAY:
         before = script.now
         script.until(before + 12 * HOUR)
-        script.receive([row for row, when in zip(rows, arrivals, strict=True) if before <= when < script.now])
+        script.receive([row for row, arrival in zip(rows, arrivals, strict=True) if before <= arrival < script.now])
     expected = compute_tallies(collections, rows)
-    histograms, letters = run(script, *collections)
+    histograms, letters = run_stream(script, *collections)
     assert not letters
-    assert last(histograms) == expected
-    assert {one.pane.timing for one in histograms} == {"on_time", "late"}
+    assert best_tallies(histograms) == expected
+    assert {histogram.pane.timing for histogram in histograms} == {"on_time", "late"}
     batch = run_batch(rows, SPRING + 4 * DAY, *(_without_age(collection) for collection in collections))
-    assert last(batch) == expected
+    assert best_tallies(batch) == expected
     for collection in collections:
         times = [row["event_time"] for row in rows if row["collection"] == collection.name]
         own = {window for time in times for window in find_windows(collection.windows, time)}
         for found in (histograms, batch):
-            keys = {one.key for one in found if one.key.collection == collection.name}
+            keys = {histogram.key for histogram in found if histogram.key.collection == collection.name}
             assert {(key.window_start, key.window_end) for key in keys} == own
 
 
@@ -298,25 +307,25 @@ def _without_age(collection):
 def test_collections_with_other_windows_do_not_disturb_each_other():
     rows = make_report_rows(FIXED, 50, 8, hours=3, ids=True) + make_report_rows(SLIDING, 50, 9, hours=3)
     order = np.random.default_rng(2).permutation(len(rows))
-    script = Script()
+    script = StreamScript()
     for hour in range(1, 4):
         script.until(START + hour * HOUR)
         script.receive([rows[i] for i in order if (hour - 1) * HOUR <= rows[i]["event_time"] - START < hour * HOUR])
-    histograms, letters = run(script, FIXED, SLIDING)
-    assert last(histograms) == compute_tallies([FIXED, SLIDING], rows)
+    histograms, letters = run_stream(script, FIXED, SLIDING)
+    assert best_tallies(histograms) == compute_tallies([FIXED, SLIDING], rows)
     assert not letters
 
 
-def test_a_zone_by_which_hours_are_shown_leaves_them_where_they_are():
-    shown = replace(FIXED, name="shown", windows=replace(FIXED.windows, time_zone="Europe/Berlin"))
-    rows = make_report_rows(FIXED, 20, 1, hours=2) + make_report_rows(shown, 20, 2, hours=2)
-    histograms, _ = run(Script().until(START + 2 * HOUR).receive(rows), FIXED, shown)
-    assert last(histograms) == compute_tallies([FIXED, shown], rows)
-    zones = {(snapshot.key.collection, snapshot.time_zone) for snapshot in Kept.snapshots}
+def test_a_time_zone_of_hourly_windows_does_not_move_them():
+    zoned = replace(FIXED, name="shown", windows=replace(FIXED.windows, time_zone="Europe/Berlin"))
+    rows = make_report_rows(FIXED, 20, 1, hours=2) + make_report_rows(zoned, 20, 2, hours=2)
+    histograms, _ = run_stream(StreamScript().until(START + 2 * HOUR).receive(rows), FIXED, zoned)
+    assert best_tallies(histograms) == compute_tallies([FIXED, zoned], rows)
+    zones = {(snapshot.key.collection, snapshot.time_zone) for snapshot in Results.snapshots}
     assert zones == {("fixed", None), ("shown", "Europe/Berlin")}
 
 
-class Value:
+class FakeTallyState:
     def __init__(self):
         self.value = None
 
@@ -330,12 +339,12 @@ class Value:
         self.value = None
 
 
-class Timer:
+class FakeTimer:
     def __init__(self):
         self.times = []
 
-    def set(self, when):
-        self.times.append(when)
+    def set(self, time):
+        self.times.append(time)
 
 
 REVISION = FIXED.revision
@@ -343,27 +352,32 @@ TIMINGS = ["early", "on_time", "late"]
 KEY = Key("fixed", None, START, START + HOUR)
 
 
-def tallies(*counts):
+def make_tallies(*counts):
     return Tallies({REVISION: (sum(counts), np.array(counts, dtype=np.int64))})
 
 
 @given(st.lists(st.tuples(st.sampled_from(TIMINGS), st.integers(0, 2), st.integers(0, 2)), max_size=8))
-def test_panes_only_grow_and_empty_ones_say_nothing_unless_on_time(deltas):
-    state, timer, total, fn = Value(), Timer(), np.zeros(2, dtype=np.int64), AccumulatePanes(lateness_ms=MINUTE)
+def test_panes_only_grow_and_empty_panes_are_dropped_unless_on_time(deltas):
+    state, timer, total, fn = (
+        FakeTallyState(),
+        FakeTimer(),
+        np.zeros(2, dtype=np.int64),
+        AccumulatePanes(lateness_ms=MINUTE),
+    )
     for index, (timing, *new) in enumerate(deltas):
-        given_total, delta = total.copy(), tallies(*new) if sum(new) else Tallies()
+        previous_total, delta = total.copy(), make_tallies(*new) if sum(new) else Tallies()
         total = total + new
-        out = list(fn.process((KEY, (index, timing, delta)), state, timer))
-        if sum(new) or (given_total.sum() and timing == "on_time"):
-            [(key, (same_index, same_timing, whole))] = out
+        outputs = list(fn.process((KEY, (index, timing, delta)), state, timer))
+        if sum(new) or (previous_total.sum() and timing == "on_time"):
+            [(key, (same_index, same_timing, whole))] = outputs
             assert (key, same_index, same_timing) == (KEY, index, timing)
             assert (whole.reports, whole.parts[REVISION][1].tolist()) == (total.sum(), total.tolist())
-            whole.parts[REVISION][1][:] = 99  # what was handed on is not the state
+            whole.parts[REVISION][1][:] = 99  # changing the output must not change the state
         else:
-            assert out == []
+            assert outputs == []
         assert sum(new) == 0 or delta.parts[REVISION][1].tolist() == new
-    # The state goes when nothing that is accepted can come any more, and not before.
-    assert timer.times == ([at(START + HOUR + MINUTE)] if total.sum() else [])
+    # The state expires when no acceptable report can come any more, and not before.
+    assert timer.times == ([to_timestamp(START + HOUR + MINUTE)] if total.sum() else [])
     fn.forget(state)
     assert state.read() is None
 
@@ -375,15 +389,15 @@ def test_panes_only_grow_and_empty_ones_say_nothing_unless_on_time(deltas):
 def test_windows_are_exact_to_the_millisecond(size, every):
     setting = Windows(size=size, every=every if size // math.gcd(size, every) <= 10_000 else every - 1)
     rng = np.random.default_rng(size)
-    for when in [START, START - 1, -1, 0, *rng.integers(-START, START, 3).tolist()]:
-        slice_start = when // setting.slice * setting.slice
-        found = window_fn(setting).assign(WindowFn.AssignContext(at(slice_start)))
-        edges = {(one.start.micros, one.end.micros) for one in found}
-        starts = range(when // setting.every * setting.every, when - size, -setting.every)
+    for time in [START, START - 1, -1, 0, *rng.integers(-START, START, 3).tolist()]:
+        slice_start = time // setting.slice * setting.slice
+        windows = window_fn(setting).assign(WindowFn.AssignContext(to_timestamp(slice_start)))
+        edges = {(window.start.micros, window.end.micros) for window in windows}
+        starts = range(time // setting.every * setting.every, time - size, -setting.every)
         assert edges == {(1000 * start, 1000 * (start + size)) for start in starts}
-        assert len(found) == len(edges)
-        assert {(1000 * start, 1000 * end) for start, end in setting.holding(when)} == edges
-        assert setting.holding(when) == setting.holding(slice_start)
+        assert len(windows) == len(edges)
+        assert {(1000 * start, 1000 * end) for start, end in setting.holding(time)} == edges
+        assert setting.holding(time) == setting.holding(slice_start)
 
 
 def test_lateness_covers_the_oldest_report_and_one_window():
@@ -408,13 +422,13 @@ longs = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, START, -
         payload=st.binary(max_size=50),
     )
 )
-def test_letters_come_back_from_their_coder(letter):
+def test_dead_letters_survive_a_round_trip_through_their_coder(letter):
     coder = typecoders.registry.get_coder(DeadLetter)
     assert isinstance(coder, DeadLetterCoder)
     assert coder.decode(coder.encode(letter)) == letter
 
 
-def test_long_payloads_are_cut_on_the_way():
+def test_long_payloads_of_dead_letters_are_cut_by_their_coder():
     coder = DeadLetterCoder()
     letter = DeadLetter("too_large", None, "", "", 1, START, bytes(10_000))
     assert Counter(coder.decode(coder.encode(letter)).payload) == {0: 4096}

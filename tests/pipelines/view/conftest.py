@@ -1,4 +1,4 @@
-"""A browser, and pages in it that must not complain."""
+"""A browser, and pages in it that must not report an error."""
 
 import os
 import threading
@@ -30,8 +30,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def browser():
     try:
-        with chromium() as started:
-            yield started
+        with chromium() as instance:
+            yield instance
     except ToolMissingError as missing:
         if os.environ.get("CI") == "true":
             raise
@@ -46,8 +46,8 @@ def stream(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def written(stream, tmp_path_factory):
-    """The address of the page that was written of it."""
+def page_address(stream, tmp_path_factory):
+    """The address of the page that `hushgram view` wrote for it."""
     page = tmp_path_factory.mktemp("written") / "page.html"
     assert command.main(["view", str(stream[0]), "--output", str(page)]) == 0
     return page.as_uri()
@@ -57,7 +57,7 @@ def written(stream, tmp_path_factory):
 def open_page(browser, serve):
     """Opens a page and waits until it is drawn; at the end there must have been no error in it.
 
-    Pages are closed before servers are: one that still asks would find nobody, and say so.
+    Pages are closed before servers are: one that still sent requests would get no answer, and report an error.
     """
     contexts, errors = [], []
 
@@ -67,7 +67,9 @@ def open_page(browser, serve):
         page = context.new_page()
         page.add_init_script(WATCH_FOR_VIOLATIONS)
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
+        page.on(
+            "console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None
+        )
         page.on("dialog", lambda dialog: errors.append(f"dialog {dialog.message}") or dialog.dismiss())
         page.goto(url)
         if drawn:

@@ -43,7 +43,7 @@ def test_a_pane_that_is_written_while_the_page_is_open_appears_without_a_reload(
     assert page.inner_text("#status") == "Live"
 
 
-def test_a_window_that_was_chosen_stays_when_newer_ones_come(open_page, serve, tmp_path):
+def test_a_chosen_window_stays_when_newer_ones_come(open_page, serve, tmp_path):
     for hour in range(2):
         write_pane(tmp_path, make_estimate(COMMUTE, None, hour, 1500))
     page = open_page(serve(tmp_path).address)
@@ -56,16 +56,16 @@ def test_a_window_that_was_chosen_stays_when_newer_ones_come(open_page, serve, t
     assert "(3 of 3)" in page.inner_text("#window-label")
 
 
-def test_a_damaged_file_is_told_and_the_page_goes_on(open_page, serve, tmp_path):
+def test_a_damaged_file_is_reported_and_the_page_goes_on(open_page, serve, tmp_path):
     path = write_pane(tmp_path, make_estimate(COMMUTE, reports=1500))
     page = open_page(serve(tmp_path).address)
     assert page.is_hidden("#problems")
     (path.parent / "damaged.avro").write_bytes(path.read_bytes()[:-200])
     (path.parent / "<b>foreign<b>.parquet").write_bytes(b"nothing of the kind")
     expect(page.locator("#problems tbody tr")).to_have_count(2)
-    said = page.inner_text("#problems")
-    assert "snapshots/commute/damaged.avro" in said
-    assert "snapshots/commute/<b>foreign<b>.parquet" in said
+    text = page.inner_text("#problems")
+    assert "snapshots/commute/damaged.avro" in text
+    assert "snapshots/commute/<b>foreign<b>.parquet" in text
     assert page.locator("#problems b").count() == 0
     act_and_redraw(page, lambda: write_pane(tmp_path, make_estimate(COMMUTE, reports=1600)))
     assert page.locator("#numbers td").nth(1).inner_text() == "1,600"
@@ -101,26 +101,28 @@ def test_a_link_is_kept_while_a_large_directory_is_still_read(open_page, serve, 
     assert page.is_hidden("#notice")
 
 
-def test_going_there_and_back_before_it_is_drawn_shows_what_is_chosen(open_page, serve, tmp_path):
+def test_choosing_another_window_and_back_before_it_is_drawn_shows_the_chosen_one(open_page, serve, tmp_path):
     for hour in range(2):
         write_pane(tmp_path, make_estimate(COMMUTE, None, hour, 1500 + hour))
     page = open_page(serve(tmp_path).address)
-    held = []
-    page.route("**/data/*/*", lambda route: route.continue_() if "outline" in route.request.url else held.append(route))
+    delayed = []
+    page.route(
+        "**/data/*/*", lambda route: route.continue_() if "outline" in route.request.url else delayed.append(route)
+    )
     page.click("#earlier")
     page.wait_for_selector("#collection.stale")
     page.click("#newest")
     expect(page.locator("#collection")).not_to_have_class("stale")
-    for route in held:
+    for route in delayed:
         route.continue_()
     page.unroute("**/data/*/*")
-    # And once more, now back when some of its pictures are there.
+    # And once more, now going back when some of its pictures are drawn.
     page.evaluate(
         """() => {
-          const whole = drawCdf;
-          drawCdf = (...given) => {
-            drawCdf = whole;
-            whole(...given);
+          const original = drawCdf;
+          drawCdf = (...parameters) => {
+            drawCdf = original;
+            original(...parameters);
             choose({ window: null });
           };
         }"""
@@ -131,7 +133,7 @@ def test_going_there_and_back_before_it_is_drawn_shows_what_is_chosen(open_page,
     expect(page.locator("#collection")).not_to_have_class("stale")
 
 
-def test_what_a_link_names_in_vain_is_told_until_something_is_chosen(open_page, serve, tmp_path):
+def test_a_link_to_a_missing_window_shows_a_notice_until_something_is_chosen(open_page, serve, tmp_path):
     for hour in range(2):
         write_pane(tmp_path, make_estimate(COMMUTE, None, hour, 1500))
     page = open_page(f"{serve(tmp_path).address}#collection=commute&window=1-2")

@@ -1,4 +1,4 @@
-"""What the page shows in a real browser: pictures, numbers and warnings are those of the snapshots."""
+"""The page in a real browser: pictures, numbers and warnings are those of the snapshots."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,20 +30,20 @@ DE_AND_ALL = "#collection=commute&all=&group=DE"
 
 
 @pytest.mark.parametrize("name", ["commute", "latency", "age"])
-def test_the_density_that_is_drawn_is_the_snapshots_and_its_area_is_one(open_page, written, stream, name):
-    page = open_page(f"{written}#collection={name}")
+def test_the_drawn_density_is_that_of_the_snapshot_and_its_area_is_one(open_page, page_address, stream, name):
+    page = open_page(f"{page_address}#collection={name}")
     snapshot = find_newest(stream[1], name)
-    [drawn] = read_traces(page, "#density .plot")
-    x, y = np.array(drawn["x"]), np.array(drawn["y"])
+    [trace] = read_traces(page, "#density .plot")
+    x, y = np.array(trace["x"]), np.array(trace["y"])
     assert x.size == snapshot.probabilities.size + 1
     assert x[0] == snapshot.low - (0.5 if snapshot.integer else 0)
     assert x[-1] == pytest.approx(snapshot.high + (0.5 if snapshot.integer else 0))
-    said = page.inner_text("#density-heading")
-    per = {"latency": "factor of 10", "age": "at each whole number", "commute": "per 10 minutes"}[name]
-    assert per in said
+    text = page.inner_text("#density-heading")
+    unit_text = {"latency": "factor of 10", "age": "at each whole number", "commute": "per 10 minutes"}[name]
+    assert unit_text in text
     length = 10 if name == "commute" else 1
-    place = np.log10(x) if name == "latency" else x
-    shares = y[:-1] / 100 / length * np.diff(place)
+    positions = np.log10(x) if name == "latency" else x
+    shares = y[:-1] / 100 / length * np.diff(positions)
     assert shares == pytest.approx(snapshot.probabilities, abs=1e-12)
     assert shares.sum() == pytest.approx(1)
     assert count_lines(page, "#density") == 1
@@ -52,8 +52,8 @@ def test_the_density_that_is_drawn_is_the_snapshots_and_its_area_is_one(open_pag
 
 
 @pytest.mark.parametrize("name", ["commute", "latency", "age"])
-def test_the_curve_that_is_drawn_rises_within_the_snapshots_band(open_page, written, stream, name):
-    page = open_page(f"{written}#collection={name}")
+def test_the_drawn_curve_rises_within_the_band_of_the_snapshot(open_page, page_address, stream, name):
+    page = open_page(f"{page_address}#collection={name}")
     snapshot = find_newest(stream[1], name)
     band, curve = read_traces(page, "#cdf .plot")
     points = snapshot.cdf_points.size
@@ -63,30 +63,30 @@ def test_the_curve_that_is_drawn_rises_within_the_snapshots_band(open_page, writ
     y = np.array(curve["y"])
     assert y[1:] == pytest.approx(100 * np.cumsum(snapshot.probabilities))
     assert (np.diff(y) >= 0).all()
-    within = np.interp(snapshot.cdf_points, curve["x"], y)
-    assert (within >= 100 * snapshot.cdf_low - 1e-7).all()
-    assert (within <= 100 * snapshot.cdf_high + 1e-7).all()
+    curve_at_points = np.interp(snapshot.cdf_points, curve["x"], y)
+    assert (curve_at_points >= 100 * snapshot.cdf_low - 1e-7).all()
+    assert (curve_at_points <= 100 * snapshot.cdf_high + 1e-7).all()
     assert count_lines(page, "#cdf") >= 1
 
 
 @pytest.mark.parametrize("name", ["latency", "age"])
-def test_the_table_behind_the_curve_has_the_curve_itself(open_page, written, stream, name):
-    page = open_page(f"{written}#collection={name}")
-    _, drawn = read_traces(page, "#cdf .plot")
+def test_the_table_behind_the_curve_has_the_curve_itself(open_page, page_address, stream, name):
+    page = open_page(f"{page_address}#collection={name}")
+    _, trace = read_traces(page, "#cdf .plot")
     points, curve = np.array([[float(cell) for cell in row[:2]] for row in read_table(page, "cdf")]).T
     assert points.tolist() == find_newest(stream[1], name).cdf_points.tolist()
-    place = np.log if name == "latency" else np.asarray
-    assert 100 * curve == pytest.approx(np.interp(place(points), place(drawn["x"]), drawn["y"]), abs=1e-9)
+    transform = np.log if name == "latency" else np.asarray
+    assert 100 * curve == pytest.approx(np.interp(transform(points), transform(trace["x"]), trace["y"]), abs=1e-9)
 
 
-def test_a_mean_alone_is_drawn_with_its_interval_over_the_domain(open_page, written, stream):
-    page = open_page(f"{written}#collection=load&all=&group=eu")
+def test_a_mean_only_snapshot_is_drawn_with_its_interval_over_the_domain(open_page, page_address, stream):
+    page = open_page(f"{page_address}#collection=load&all=&group=eu")
     assert page.is_hidden("#distribution")
-    drawn = page.evaluate(
+    intervals = page.evaluate(
         """document.querySelector("#mean").data
             .map(({ x, error_x }) => [x[0], error_x.arrayminus[0], error_x.array[0]])"""
     )
-    for (mean, below, above), group in zip(drawn, (None, "eu"), strict=True):
+    for (mean, below, above), group in zip(intervals, (None, "eu"), strict=True):
         snapshot = find_newest(stream[1], "load", group)
         assert mean == snapshot.mean
         assert mean - below == pytest.approx(snapshot.mean_low)
@@ -100,8 +100,8 @@ def test_a_mean_alone_is_drawn_with_its_interval_over_the_domain(open_page, writ
     assert page.locator("#quantity option").all_inner_texts() == ["mean"]
 
 
-def test_shares_below_zero_are_explained_and_drawn_as_they_are(open_page, written, tmp_path):
-    assert open_page(f"{written}#collection=commute").is_hidden("#below-zero")
+def test_shares_below_zero_are_explained_and_drawn_as_they_are(open_page, page_address, tmp_path):
+    assert open_page(f"{page_address}#collection=commute").is_hidden("#below-zero")
     haar = Collection(name="haar", low=-50, high=50, unit="°C", buckets=64, epsilon=1.0, mechanism="haar")
     snapshot = make_estimate(haar, reports=3000)
     assert snapshot.probabilities.min() < 0
@@ -114,10 +114,10 @@ def test_shares_below_zero_are_explained_and_drawn_as_they_are(open_page, writte
 
 def test_numbers_on_an_axis_are_written_as_in_the_text(open_page, tmp_path):
     huge = Collection(name="huge", low=0, high=1e12, unit="bytes", buckets=16, epsilon=2.0)
-    hopping = [make_estimate(huge, None, hour, 3000) for hour in range(3)]
-    for hour, each in enumerate(hopping):  # windows of two hours, one for each hour
-        key = replace(each.key, window_end=START + (hour + 2) * HOUR)
-        write_window(tmp_path, [replace(each, key=key, reports=hour)])
+    snapshots = [make_estimate(huge, None, hour, 3000) for hour in range(3)]
+    for hour, snapshot in enumerate(snapshots):  # windows of two hours, one for each hour
+        key = replace(snapshot.key, window_end=START + (hour + 2) * HOUR)
+        write_window(tmp_path, [replace(snapshot, key=key, reports=hour)])
     assert command.main(["view", str(tmp_path)]) == 0
     page = open_page((tmp_path / "page.html").as_uri())
     ticks = "plot => [...document.querySelectorAll(`${plot} .xtick text`)].map((text) => text.textContent)"
@@ -125,31 +125,31 @@ def test_numbers_on_an_axis_are_written_as_in_the_text(open_page, tmp_path):
     counts = page.evaluate(ticks.replace("xtick", "ytick"), "#reports")
     assert counts
     assert all(count.isdecimal() for count in counts)  # no half of a report
-    shown = page.evaluate("document.querySelector('#time').layout.xaxis.range")
-    assert shown == [START, START + 4 * HOUR]  # an hour beside the middles of the first and the last
+    axis_range = page.evaluate("document.querySelector('#time').layout.xaxis.range")
+    assert axis_range == [START, START + 4 * HOUR]  # an hour beside the middles of the first and the last
 
 
-def test_a_domain_s_end_is_named_on_its_axis(open_page, written):
-    page = open_page(f"{written}#collection=latency")
+def test_the_end_of_the_domain_is_labelled_on_its_axis(open_page, page_address):
+    page = open_page(f"{page_address}#collection=latency")
     assert page.locator("#density .xtick text", has_text="10,000").is_visible()
 
 
-def test_many_groups_stand_within_their_window(open_page, tmp_path):
+def test_marks_of_many_groups_lie_within_their_window(open_page, tmp_path):
     good = make_estimate(COMMUTE, reports=2000)
     groups = [None, *(f"{number:02}" for number in range(30))]
     for start in (START, START + HOUR):
         times = {"window_start": start, "window_end": start + HOUR}
         write_window(tmp_path, [replace(good, key=replace(good.key, group=group, **times)) for group in groups])
     assert command.main(["view", str(tmp_path)]) == 0
-    everyone = "".join(f"&group={group}" for group in groups[1:])
-    page = open_page(f"{(tmp_path / 'page.html').as_uri()}#collection=commute&all={everyone}")
-    places = [trace["x"][0] for trace in read_traces(page, "#time")]
-    assert len(set(places)) == len(groups)
-    assert START < min(places) < max(places) < START + HOUR
+    group_options = "".join(f"&group={group}" for group in groups[1:])
+    page = open_page(f"{(tmp_path / 'page.html').as_uri()}#collection=commute&all={group_options}")
+    positions = [trace["x"][0] for trace in read_traces(page, "#time")]
+    assert len(set(positions)) == len(groups)
+    assert START < min(positions) < max(positions) < START + HOUR
 
 
-def test_groups_stand_together_and_side_by_side(open_page, written):
-    page = open_page(f"{written}{DE_AND_ALL}")
+def test_groups_are_drawn_together_and_side_by_side(open_page, page_address):
+    page = open_page(f"{page_address}{DE_AND_ALL}")
     assert [trace["name"] for trace in read_traces(page, "#density .plot")] == ["all groups", "DE"]
     assert page.locator("#density .plot").count() == 1
     act_and_redraw(page, lambda: page.check("text=Side by side"))
@@ -161,23 +161,23 @@ def test_groups_stand_together_and_side_by_side(open_page, written):
     assert page.locator("#density .plot").count() == 1
 
 
-def test_quantiles_over_time_are_the_snapshots_with_their_intervals(open_page, written, stream):
-    page = open_page(f"{written}#collection=commute&group=FR")
-    last = [s for s in best(stream[1]) if (s.key.collection, s.key.group) == ("commute", "FR")]
-    drawn = {trace["name"]: trace for trace in read_traces(page, "#time")}
-    assert set(drawn) == {"FR, 95 %", "FR, median", "FR, 5 %"}
+def test_quantiles_over_time_are_those_of_the_snapshots_with_their_intervals(open_page, page_address, stream):
+    page = open_page(f"{page_address}#collection=commute&group=FR")
+    best_snapshots = [s for s in best(stream[1]) if (s.key.collection, s.key.group) == ("commute", "FR")]
+    traces_by_name = {trace["name"]: trace for trace in read_traces(page, "#time")}
+    assert set(traces_by_name) == {"FR, 95 %", "FR, median", "FR, 5 %"}
     for share, name in ((0.05, "5 %"), (0.5, "median"), (0.95, "95 %")):
-        values = [next(q for q in s.quantiles if q.share == share) for s in last]
-        assert [y for y in drawn[f"FR, {name}"]["y"] if y is not None] == [q.value for q in values]
+        values = [next(q for q in s.quantiles if q.share == share) for s in best_snapshots]
+        assert [y for y in traces_by_name[f"FR, {name}"]["y"] if y is not None] == [q.value for q in values]
         rows = [row for row in read_table(page, "time") if row[2] == name]
         assert rows == [
             [span(s.key), "FR", name, format_js(q.value), format_js(q.low), format_js(q.high), str(s.reports)]
-            for s, q in zip(last, values, strict=True)
+            for s, q in zip(best_snapshots, values, strict=True)
         ]
     act_and_redraw(page, lambda: page.select_option("#quantity", "0.25"))
     assert [trace["name"] for trace in read_traces(page, "#time")] == ["FR, 25 %"]
     act_and_redraw(page, lambda: page.select_option("#quantity", "mean"))
-    assert [row[3] for row in read_table(page, "time")] == [format_js(s.mean) for s in last]
+    assert [row[3] for row in read_table(page, "time")] == [format_js(s.mean) for s in best_snapshots]
 
 
 def test_many_windows_have_lines_in_ribbons_that_break_where_windows_are_missing(open_page, tmp_path):
@@ -197,14 +197,14 @@ def test_many_windows_have_lines_in_ribbons_that_break_where_windows_are_missing
     assert count_lines(page, "#time") >= 1
 
 
-def test_reports_of_every_window_are_drawn_and_a_click_chooses(open_page, written, stream):
-    page = open_page(f"{written}#collection=commute")
-    last = [s for s in best(stream[1]) if (s.key.collection, s.key.group) == ("commute", None)]
-    assert read_traces(page, "#reports")[0]["y"] == [s.reports for s in last]
-    assert [row[2] for row in read_table(page, "reports")] == [str(s.reports) for s in last]
+def test_reports_of_every_window_are_drawn_and_a_click_chooses(open_page, page_address, stream):
+    page = open_page(f"{page_address}#collection=commute")
+    best_snapshots = [s for s in best(stream[1]) if (s.key.collection, s.key.group) == ("commute", None)]
+    assert read_traces(page, "#reports")[0]["y"] == [s.reports for s in best_snapshots]
+    assert [row[2] for row in read_table(page, "reports")] == [str(s.reports) for s in best_snapshots]
     first = page.locator("#reports .points .point path").first
     act_and_redraw(page, lambda: first.click(force=True))
-    assert page.inner_text("#window-label") == f"{span(last[0].key)} UTC (1 of {len(last)})"
+    assert page.inner_text("#window-label") == f"{span(best_snapshots[0].key)} UTC (1 of {len(best_snapshots)})"
 
 
 def test_windows_are_shown_by_the_clocks_of_their_time_zone(open_page, tmp_path):
@@ -218,19 +218,19 @@ def test_windows_are_shown_by_the_clocks_of_their_time_zone(open_page, tmp_path)
     page = open_page(f"{(tmp_path / 'page.html').as_uri()}#window={edges[1]}-{edges[2]}")
     label = "2026-04-05 00:00 – 04-06 00:00"
     assert page.inner_text("#window-label") == f"{label} Pacific/Auckland (2 of 3)"
-    drawn = [datetime.fromtimestamp(x / 1000, UTC) for x in read_traces(page, "#reports")[0]["x"]]
-    assert [(x.day, 11 <= x.hour <= 13) for x in drawn] == [(4, True), (5, True), (6, True)]
+    times = [datetime.fromtimestamp(x / 1000, UTC) for x in read_traces(page, "#reports")[0]["x"]]
+    assert [(x.day, 11 <= x.hour <= 13) for x in times] == [(4, True), (5, True), (6, True)]
     [line] = {trace["x"].index(None) for trace in read_traces(page, "#time") if None in trace["x"]}
     assert line == 3  # nothing is missing between them
     assert page.evaluate("document.querySelector('#time').layout.xaxis.title.text") == f"window ({zone})"
     assert [row[0] for row in read_table(page, "reports")][1] == label
 
 
-def test_panes_show_how_the_estimate_moved(open_page, written, stream):
-    page = open_page(f"{written}#collection=commute&window={START}-{START + HOUR}&group=DE")
+def test_panes_show_how_the_estimate_moved(open_page, page_address, stream):
+    page = open_page(f"{page_address}#collection=commute&window={START}-{START + HOUR}&group=DE")
     panes = [s for s in stream[1] if s.key == find_key(stream[1], "commute", "DE", START)]
-    [drawn] = read_traces(page, "#panes")
-    assert drawn["y"] == [next(q.value for q in s.quantiles if q.share == 0.5) for s in panes]
+    [trace] = read_traces(page, "#panes")
+    assert trace["y"] == [next(q.value for q in s.quantiles if q.share == 0.5) for s in panes]
     symbols = page.evaluate("document.querySelector('#panes').data[0].marker.symbol")
     assert symbols == ["circle-open", "circle-open", "circle", "diamond"]
     rows = read_table(page, "panes")
@@ -241,8 +241,8 @@ def test_panes_show_how_the_estimate_moved(open_page, written, stream):
     assert page.inner_text("#panes-about") == "This window was estimated once."
 
 
-def test_numbers_on_the_page_are_those_of_the_file(open_page, written, stream):
-    page = open_page(f"{written}#collection=commute&window={START}-{START + HOUR}")
+def test_numbers_on_the_page_are_those_of_the_file(open_page, page_address, stream):
+    page = open_page(f"{page_address}#collection=commute&window={START}-{START + HOUR}")
     directory, snapshots = stream
     key = find_key(snapshots, "commute", None, START)
     files = [Snapshot.from_avro(r) for p in Path(directory, "snapshots").rglob("*.avro") for r in read_records(str(p))]
@@ -260,9 +260,9 @@ def test_numbers_on_the_page_are_those_of_the_file(open_page, written, stream):
     titles = page.locator("#numbers tbody span[title]").evaluate_all("all => all.map(({ title }) => title)")
     assert titles[1] == ", ".join(map(format_js, [snapshot.mean, snapshot.mean_low, snapshot.mean_high]))
     assert titles[2] == ", ".join(map(format_js, [median.value, median.low, median.high]))
-    said = page.inner_text("#answer")
-    assert f"at or below {number(median.value)} minutes" in said
-    assert f"from {snapshot.reports:,} reports" in said
+    text = page.inner_text("#answer")
+    assert f"at or below {number(median.value)} minutes" in text
+    assert f"from {snapshot.reports:,} reports" in text
     everything = dict(read_table(page, "everything"))
     assert everything["variance, 95 % from, to"] == ", ".join(
         map(format_js, [snapshot.variance, snapshot.variance_low, snapshot.variance_high])
@@ -282,19 +282,19 @@ def test_numbers_on_the_page_are_those_of_the_file(open_page, written, stream):
     assert curve == pytest.approx(np.interp(points, edges, [0, *np.cumsum(snapshot.probabilities)]), abs=1e-12)
 
 
-def test_numbers_are_rounded_as_in_the_terminal(open_page, written):
+def test_numbers_are_rounded_as_in_the_terminal(open_page, page_address):
     rng = np.random.default_rng(5)
     values = (rng.normal(size=1500) * 10.0 ** rng.integers(-12, 16, 1500)).tolist()
     halves = [sign * (n + 0.5) * 10.0**e for n in range(990, 1060) for e in (-2, 0, 1, 2, 9) for sign in (1, -1)]
-    edges = [float(np.nextafter(10.0**e, way)) for e in range(-6, 12) for way in (0, np.inf)]
+    edges = [float(np.nextafter(10.0**e, direction)) for e in range(-6, 12) for direction in (0, np.inf)]
     values += [*halves, *edges, *(10.0**e for e in range(-6, 12)), 0.0, -0.0, 99995.0, 9.9995e-5, 1e300, 5e-324]
-    page = open_page(written)
+    page = open_page(page_address)
     for digits in (4, 2):
-        found = page.evaluate("([values, digits]) => values.map((value) => number(value, digits))", [values, digits])
-        assert found == [number(value, digits) for value in values]
+        texts = page.evaluate("([values, digits]) => values.map((value) => number(value, digits))", [values, digits])
+        assert texts == [number(value, digits) for value in values]
 
 
-def test_warnings_are_told_in_words_with_the_groups_they_are_about(open_page, tmp_path):
+def test_warnings_are_shown_with_the_groups_they_are_about(open_page, tmp_path):
     good = replace(make_estimate(COMMUTE, reports=2000), fit=0.5)
     key = good.key
     write_window(
@@ -311,18 +311,18 @@ def test_warnings_are_told_in_words_with_the_groups_they_are_about(open_page, tm
     assert command.main(["view", str(tmp_path)]) == 0
     page = open_page((tmp_path / "page.html").as_uri())
     assert page.is_hidden("#warnings")
-    everyone = "".join(f"&group={group}" for group in ("few", "odd", "rash", "gone"))
-    page = open_page(f"{(tmp_path / 'page.html').as_uri()}#collection=commute&all={everyone}")
-    said = page.locator("#warnings > div").all_inner_texts()
+    group_options = "".join(f"&group={group}" for group in ("few", "odd", "rash", "gone"))
+    page = open_page(f"{(tmp_path / 'page.html').as_uri()}#collection=commute&all={group_options}")
+    boxes = page.locator("#warnings > div").all_inner_texts()
     for warning, group in (("too_few", "few"), ("misfit", "odd"), ("unsettled", "rash")):
         note = NOTES[warning]
-        [box] = [text for text in said if note.long in text]
+        [box] = [text for text in boxes if note.long in text]
         assert box.lower().startswith(f"{note.short} ({group})")
-    assert "Nothing of gone in this window." in said
+    assert "Nothing of gone in this window." in boxes
 
 
-def test_refused_reports_are_told_by_reason(open_page, written):
-    page = open_page(written)
+def test_refused_reports_are_shown_by_reason(open_page, page_address):
+    page = open_page(page_address)
     rows = page.locator("#refused tbody tr").all_inner_texts()
     assert [row.split("\t")[0].splitlines()[0] for row in rows] == ["duplicate", "undecodable"]
     assert "an upload that had been counted already" in rows[0]

@@ -1,4 +1,4 @@
-"""The server gives out what it has by number, to this machine, and nothing else to nobody else."""
+"""The server sends its chunks by number, to this machine only, and nothing else."""
 
 import http.client
 import signal
@@ -28,59 +28,59 @@ def directory(tmp_path_factory):
 
 @pytest.fixture
 def server(serve, directory):
-    started = serve(directory)
-    started.index.refresh()
-    return started
+    instance = serve(directory)
+    instance.index.refresh()
+    return instance
 
 
-def ask(server, path, method="GET", **headers):
+def send_request(server, path, method="GET", **headers):
     connection = http.client.HTTPConnection(*server.server_address, timeout=10)
     connection.putrequest(method, path, skip_host="Host" in headers)
     for name, value in headers.items():
         if value is not None:
             connection.putheader(name, value)
     connection.endheaders()
-    answer = connection.getresponse()
-    content = answer.read()
+    response = connection.getresponse()
+    content = response.read()
     connection.close()
-    return answer, content
+    return response, content
 
 
-def test_every_answer_has_the_headers(server):
-    outline, _ = unpack(ask(server, "/data/outline/none")[1])
+def test_every_response_has_the_security_headers(server):
+    outline, _ = unpack(send_request(server, "/data/outline/none")[1])
     window = outline["collections"][0]["windows"][0]["id"]
     paths = ["/", "/page.css", "/plotly.js", f"/{SCRIPTS[0]}", "/data/outline/none", f"/data/{outline['run']}/{window}"]
     for path, status in [*((path, 200) for path in paths), ("/nowhere", 404)]:
-        answer, content = ask(server, path)
-        assert answer.status == status, path
-        assert int(answer.headers["Content-Length"]) == len(content) > 0
+        response, content = send_request(server, path)
+        assert response.status == status, path
+        assert int(response.headers["Content-Length"]) == len(content) > 0
         for name, value in HEADERS.items():
-            assert answer.headers[name] == value
-        assert "Python" not in answer.headers["Server"]
+            assert response.headers[name] == value
+        assert "Python" not in response.headers["Server"]
 
 
 def test_the_policy_lets_no_inline_script_run_and_no_data_count_as_one(server):
     policy = HEADERS["Content-Security-Policy"]
     assert "default-src 'none'; script-src 'self'; " in policy
     assert "unsafe-eval" not in policy
-    page = ask(server, "/")[1].decode()
+    page = send_request(server, "/")[1].decode()
     assert page.count("<script") == page.count("<script src=") == len(SCRIPTS) + 1
     for path in ("/data/outline/none", "/nowhere"):
-        assert "javascript" not in ask(server, path)[0].headers["Content-Type"]
+        assert "javascript" not in send_request(server, path)[0].headers["Content-Type"]
     assert HEADERS["X-Content-Type-Options"] == "nosniff"
 
 
-def test_an_outline_that_is_known_is_not_sent_again(server):
-    version = unpack(ask(server, "/data/outline/none")[1])[0]["version"]
-    answer, content = ask(server, f"/data/outline/{version}")
-    assert (answer.status, content) == (204, b"")
-    assert ask(server, "/data/outline/of-another-server-1")[0].status == 200
+def test_an_outline_that_the_client_has_is_not_sent_again(server):
+    version = unpack(send_request(server, "/data/outline/none")[1])[0]["version"]
+    response, content = send_request(server, f"/data/outline/{version}")
+    assert (response.status, content) == (204, b"")
+    assert send_request(server, "/data/outline/of-another-server-1")[0].status == 200
 
 
-def test_a_question_about_the_content_alone_gets_no_content(server):
-    answer, content = ask(server, "/plotly.js", "HEAD")
-    assert answer.status == 200
-    assert int(answer.headers["Content-Length"]) > 1_000_000
+def test_a_head_request_gets_no_content(server):
+    response, content = send_request(server, "/plotly.js", "HEAD")
+    assert response.status == 200
+    assert int(response.headers["Content-Length"]) > 1_000_000
     assert content == b""
 
 
@@ -116,53 +116,53 @@ NOWHERE = [
 
 
 @pytest.mark.parametrize("path", NOWHERE)
-def test_what_is_not_in_the_tables_is_nowhere(server, path):
-    run = unpack(ask(server, "/data/outline/none")[1])[0]["run"]
+def test_unknown_paths_are_not_found(server, path):
+    run = unpack(send_request(server, "/data/outline/none")[1])[0]["run"]
     with socket.create_connection(server.server_address, timeout=10) as connection:
         host = f"127.0.0.1:{server.server_address[1]}"
         connection.sendall(f"GET {path.replace('RUN', run)} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    assert b" 404 " in answer.split(b"\r\n")[0]
-    assert b"not for the network" not in answer
-    assert b"root:" not in answer
+        response = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert b" 404 " in response.split(b"\r\n")[0]
+    assert b"not for the network" not in response
+    assert b"root:" not in response
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
-def test_nothing_can_be_done_but_reading(server, method):
-    answer, _ = ask(server, "/", method)
-    assert answer.status == 405
-    assert answer.headers["Allow"] == "GET, HEAD"
-    assert answer.headers["Content-Security-Policy"]
+def test_methods_other_than_get_and_head_are_refused(server, method):
+    response, _ = send_request(server, "/", method)
+    assert response.status == 405
+    assert response.headers["Allow"] == "GET, HEAD"
+    assert response.headers["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize(
     "host", [None, "", "evil.example", "evil.example:PORT", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:PORT"]
 )
-def test_a_name_from_elsewhere_that_points_here_is_not_answered(server, host):
-    answer, content = ask(server, "/", Host=host and host.replace("PORT", str(server.server_address[1])))
-    assert answer.status == 421
+def test_a_request_for_a_foreign_host_name_is_refused(server, host):
+    response, content = send_request(server, "/", Host=host and host.replace("PORT", str(server.server_address[1])))
+    assert response.status == 421
     assert b"<html" not in content
 
 
 @pytest.mark.parametrize("host", ["localhost:PORT", "127.0.0.1:PORT", "127.9.9.9:PORT", "[::1]:PORT"])
-def test_this_machine_is_answered_by_all_its_names(server, host):
-    assert ask(server, "/", Host=host.replace("PORT", str(server.server_address[1])))[0].status == 200
+def test_a_request_for_any_loopback_host_name_is_answered(server, host):
+    assert send_request(server, "/", Host=host.replace("PORT", str(server.server_address[1])))[0].status == 200
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
-def test_a_port_that_browsers_leave_out_is_that_of_http(server, host):
-    assert ask(server, "/", Host=host)[0].status == 421
+def test_a_host_header_without_a_port_means_port_80(server, host):
+    assert send_request(server, "/", Host=host)[0].status == 421
     server.server_address = ("127.0.0.1", 80)
     connection = http.client.HTTPConnection(*server.socket.getsockname(), timeout=10)
     connection.request("GET", "/", headers={"Host": host})
     assert connection.getresponse().status == 200
 
 
-def test_a_server_for_others_is_asked_by_any_name(directory):
+def test_a_public_server_answers_requests_for_any_host_name(directory):
     with Server(ResultIndex(str(directory)), "results", "0.0.0.0", 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        assert ask(server, "/", Host="dashboards.example")[0].status == 200
+        assert send_request(server, "/", Host="dashboards.example")[0].status == 200
         server.shutdown()
         thread.join()
 
@@ -174,45 +174,45 @@ def test_a_server_for_others_is_asked_by_any_name(directory):
         *((host, False) for host in ("0.0.0.0", "::", "10.0.0.1", "", "example.com")),
     ],
 )
-def test_what_is_this_machine_alone(host, expected):
+def test_loopback_hosts_are_recognised(host, expected):
     assert is_loopback(host) == expected
 
 
-def test_what_is_no_request_is_refused(server):
+def test_a_request_that_is_not_http_is_refused(server):
     with socket.create_connection(server.server_address, timeout=10) as connection:
         connection.sendall(b"GET / <b>and more</b> HTTP/1.0\r\n\r\n")
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    assert b" 400 " in answer.split(b"\r\n")[0]
-    assert b"<b>" not in answer.partition(b"\r\n\r\n")[2]
-    assert b"Content-Security-Policy" in answer
+        response = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert b" 400 " in response.split(b"\r\n")[0]
+    assert b"<b>" not in response.partition(b"\r\n\r\n")[2]
+    assert b"Content-Security-Policy" in response
 
 
-def test_connections_are_bounded_and_the_next_is_served_when_one_leaves(server):
+def test_connections_are_bounded_and_the_next_is_served_when_one_closes(server):
     waiting = [socket.create_connection(server.server_address) for _ in range(MOST_CONNECTIONS)]
     deadline = time.monotonic() + 30
     while server.free._value and time.monotonic() < deadline:  # the server takes them one by one
         time.sleep(0.01)
     with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
-        ask(server, "/")
+        send_request(server, "/")
     for connection in waiting:
         connection.close()
     while not server.free._value and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert ask(server, "/")[0].status == 200
+    assert send_request(server, "/")[0].status == 200
 
 
-def test_a_client_that_says_nothing_is_left(server, monkeypatch):
+def test_a_silent_client_is_disconnected(server, monkeypatch):
     monkeypatch.setattr(Handler, "client_seconds", 0.2)
     with socket.create_connection(server.server_address, timeout=10) as connection:
         assert connection.recv(100) == b""
 
 
-def test_slow_clients_do_not_keep_their_places(server, monkeypatch):
+def test_slow_clients_are_disconnected(server, monkeypatch):
     """Each sends a byte now and then, much sooner than the limit, which is for all of it together."""
     monkeypatch.setattr(Handler, "client_seconds", 1.0)
     slow = [socket.create_connection(server.server_address) for _ in range(MOST_CONNECTIONS)]
 
-    def all_are_left():
+    def are_all_closed():
         for connection in list(slow):
             try:
                 connection.sendall(b"G")
@@ -221,12 +221,12 @@ def test_slow_clients_do_not_keep_their_places(server, monkeypatch):
                 slow.remove(connection)
         return not slow
 
-    eventually("the end of slow requests", all_are_left, 30)
+    eventually("the end of slow requests", are_all_closed, 30)
     monkeypatch.undo()
-    assert eventually("a place", lambda: ask(server, "/")[0].status) == 200
+    assert eventually("a place", lambda: send_request(server, "/")[0].status) == 200
 
 
-def test_a_client_that_takes_its_answer_slowly_is_left(server, monkeypatch):
+def test_a_client_that_reads_its_response_slowly_is_disconnected(server, monkeypatch):
     monkeypatch.setattr(Handler, "client_seconds", 0.5)
     large = bytes(64 << 20)  # more than sockets hold
     server.static["/large"] = ("text/plain", large)
@@ -234,26 +234,26 @@ def test_a_client_that_takes_its_answer_slowly_is_left(server, monkeypatch):
         connection.settimeout(10)
         connection.connect(server.server_address)
         connection.sendall(f"GET /large HTTP/1.0\r\nHost: {HOST}:{server.server_address[1]}\r\n\r\n".encode())
-        first = connection.recv(1)  # the answer is on its way
+        first = connection.recv(1)  # the response is on its way
         eventually("the server to leave", lambda: server.free._value == MOST_CONNECTIONS, 30)
-        answer = first + b"".join(iter(lambda: connection.recv(65536), b""))
-    head, _, content = answer.partition(b"\r\n\r\n")
+        response = first + b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, content = response.partition(b"\r\n\r\n")
     assert b" 200 " in head.splitlines()[0]
     assert len(content) < len(large)
 
 
-def test_a_fault_of_the_server_is_told_in_a_line(server, monkeypatch, capsys):
-    def broken():
+def test_a_fault_of_the_server_is_reported_in_a_line(server, monkeypatch, capsys):
+    def fail():
         raise KeyError("no such chunk")
 
-    monkeypatch.setattr(server.index, "packed_outline", broken)
+    monkeypatch.setattr(server.index, "packed_outline", fail)
     with pytest.raises(http.client.RemoteDisconnected):
-        ask(server, "/data/outline/none")
+        send_request(server, "/data/outline/none")
     message = eventually("the line", lambda: capsys.readouterr().err)
     assert message == "hushgram: a request failed: KeyError: 'no such chunk'\n"
 
 
-def test_a_file_that_went_away_is_gone(serve, tmp_path):
+def test_a_request_for_a_removed_file_is_answered_with_gone(serve, tmp_path):
     path = write_pane(tmp_path, make_estimate(COMMUTE, reports=1000))
     index = ResultIndex(str(tmp_path))
     index.refresh()
@@ -262,14 +262,14 @@ def test_a_file_that_went_away_is_gone(serve, tmp_path):
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         path.unlink()
-        answer, _ = ask(server, f"/data/{outline['run']}/{outline['collections'][0]['windows'][0]['id']}")
-        assert answer.status == 410
+        response, _ = send_request(server, f"/data/{outline['run']}/{outline['collections'][0]['windows'][0]['id']}")
+        assert response.status == 410
         server.shutdown()
         thread.join()
 
 
 @pytest.mark.slow
-def test_the_command_listens_on_this_machine_alone_until_it_is_stopped(directory):
+def test_the_view_command_listens_on_loopback_only_until_it_is_stopped(directory):
     arguments = [sys.executable, "-m", "hushgram", "view", str(directory), "--serve", "--port", "0"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -286,7 +286,7 @@ def test_the_command_listens_on_this_machine_alone_until_it_is_stopped(directory
         assert process.stderr.read() == "hushgram: stopped\n"
 
 
-def test_mistakes_end_at_once_with_a_line_to_act_on(directory, server, capsys, tmp_path):
+def test_a_wrong_option_of_view_ends_at_once_with_one_line(directory, server, capsys, tmp_path):
     for arguments, message in [
         (["--port", "70000", "--serve"], "--port: got 70000, allowed: 0 to 65535"),
         (["--serve", "--port", str(server.server_address[1])], "--port 0 takes a free one"),
@@ -295,8 +295,8 @@ def test_mistakes_end_at_once_with_a_line_to_act_on(directory, server, capsys, t
         (["--output", "/proc/nowhere/page.html"], "--output /proc/nowhere/page.html: cannot be written"),
     ]:
         assert command.main(["view", str(directory), *arguments]) == 2
-        said = capsys.readouterr().err
-        assert message in said
-        assert said.count("\n") == 1
+        errors = capsys.readouterr().err
+        assert message in errors
+        assert errors.count("\n") == 1
     assert command.main(["view", str(tmp_path)]) == 2
     assert "no snapshots there" in capsys.readouterr().err

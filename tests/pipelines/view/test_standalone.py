@@ -15,8 +15,8 @@ from hushgram.pipelines.view import assets
 from tests.helpers.pages import COMMUTE, make_estimate, unpack, write_pane, write_window
 
 
-class Scripts(HTMLParser):
-    """What a browser would take for scripts and data, by an independent parser."""
+class PageParser(HTMLParser):
+    """Scripts and data as a browser would see them, by an independent parser."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=False)
@@ -25,12 +25,12 @@ class Scripts(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        self.addresses += [given[name] for name in ("src", "href") if name in given]
-        if given.get("http-equiv") == "Content-Security-Policy":
-            self.policy = given["content"]
+        values = dict(attributes)
+        self.addresses += [values[name] for name in ("src", "href") if name in values]
+        if values.get("http-equiv") == "Content-Security-Policy":
+            self.policy = values["content"]
         if tag == "script":
-            self.inside = given.get("id", "script")
+            self.inside = values.get("id", "script")
 
     def handle_endtag(self, tag):
         if tag == "script":
@@ -48,75 +48,75 @@ def snapshot():
     return make_estimate(COMMUTE, reports=1000)
 
 
-def view(directory, *arguments):
+def run_view(directory, *arguments):
     assert command.main(["view", str(directory), *arguments]) == 0
 
 
-def test_the_file_is_whole_in_itself(tmp_path, snapshot):
+def test_the_standalone_page_is_self_contained(tmp_path, snapshot):
     write_pane(tmp_path, snapshot)
-    view(tmp_path)
-    page = Scripts((tmp_path / "page.html").read_text(encoding="utf-8"))
+    run_view(tmp_path)
+    page = PageParser((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert [address for address in page.addresses if not address.startswith(("#", "data:"))] == []
     assert page.policy.startswith("default-src 'none'; script-src 'sha256-")
     assert len(page.scripts) == len(assets.SCRIPTS) + 1
     allowed = set(re.findall(r"'sha256-([^']+)'", page.policy))
     assert allowed == {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in page.scripts}
-    scripts_may = re.search(r"script-src ([^;]*);", page.policy)[1]
-    assert "unsafe" not in scripts_may
+    script_sources = re.search(r"script-src ([^;]*);", page.policy)[1]
+    assert "unsafe" not in script_sources
     assert "http" not in page.policy
 
 
-def test_every_chunk_that_the_outline_names_is_there(tmp_path, snapshot):
+def test_the_standalone_page_has_every_chunk_that_the_outline_names(tmp_path, snapshot):
     write_window(tmp_path, [snapshot, replace(snapshot, key=replace(snapshot.key, group="DE"))])
     later = replace(snapshot.key, window_start=snapshot.key.window_end, window_end=snapshot.key.window_end + 1)
     write_window(tmp_path, [replace(snapshot, key=later)])
-    view(tmp_path, "--output", str(tmp_path / "deep" / "er" / "page.html"))
-    page = Scripts((tmp_path / "deep" / "er" / "page.html").read_text(encoding="utf-8"))
+    run_view(tmp_path, "--output", str(tmp_path / "deep" / "er" / "page.html"))
+    page = PageParser((tmp_path / "deep" / "er" / "page.html").read_text(encoding="utf-8"))
     data = {name: unpack(base64.b64decode(text))[0] for name, text in page.data.items()}
     outline = data.pop("data-outline")
     [collection] = outline["collections"]
-    assert set(data) == {f"data-{part['id']}" for part in collection["groups"] + collection["windows"]}
+    assert set(data) == {f"data-{entry['id']}" for entry in collection["groups"] + collection["windows"]}
     assert data[f"data-{collection['windows'][0]['id']}"]["groups"][0]["mean"] == snapshot.mean
 
 
-def test_what_is_looked_at_first_comes_before_the_scripts_and_the_rest_after(tmp_path, snapshot):
+def test_the_first_chunks_come_before_the_scripts_and_the_others_after(tmp_path, snapshot):
     for hour in range(3):
         times = {"window_start": hour * 10, "window_end": hour * 10 + 10}
         write_pane(tmp_path, replace(snapshot, key=replace(snapshot.key, **times)))
-    view(tmp_path)
+    run_view(tmp_path)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    ids = {int(found[1]): found.start() for found in re.finditer(r'id="data-(\d+)"', text)}
+    ids = {int(match[1]): match.start() for match in re.finditer(r'id="data-(\d+)"', text)}
     scripts = text.index("<script>")
-    outline = unpack(base64.b64decode(Scripts(text).data["data-outline"]))[0]["collections"][0]
+    outline = unpack(base64.b64decode(PageParser(text).data["data-outline"]))[0]["collections"][0]
     first = [outline["groups"][0]["id"], outline["windows"][-1]["id"]]
-    assert {number for number, place in ids.items() if place < scripts} == set(first)
+    assert {number for number, position in ids.items() if position < scripts} == set(first)
     assert len(ids) == 4
 
 
-def test_no_name_stands_in_the_file_as_it_is(tmp_path, snapshot):
+def test_no_name_stands_unescaped_in_the_standalone_page(tmp_path, snapshot):
     hostile = "</script><img src=x onerror=alert(1)>"
     key = replace(snapshot.key, collection=hostile, group=hostile)
     write_pane(tmp_path, replace(snapshot, key=key, unit=hostile, estimator=hostile, software=hostile))
-    view(tmp_path, "--title", f"{hostile}\"'&<!--data--><!--scripts--><!--more-->")
+    run_view(tmp_path, "--title", f"{hostile}\"'&<!--data--><!--scripts--><!--more-->")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<img" not in text
     assert "onerror=alert" not in text.replace("&lt;img src=x onerror=alert(1)&gt;", "")
-    assert len(Scripts(text).scripts) == len(assets.SCRIPTS) + 1
+    assert len(PageParser(text).scripts) == len(assets.SCRIPTS) + 1
 
 
-def test_the_command_tells_what_it_left_out(tmp_path, snapshot, capsys):
+def test_the_view_command_reports_files_that_it_left_out(tmp_path, snapshot, capsys):
     path = write_pane(tmp_path, snapshot)
     (path.parent / "other.avro").write_bytes(b"no")
-    view(tmp_path)
-    said = capsys.readouterr()
-    assert "snapshots/commute/other.avro: left out: cannot be read" in said.err
-    assert said.out.startswith("wrote 1 window of 1 collection to ")
+    run_view(tmp_path)
+    captured = capsys.readouterr()
+    assert "snapshots/commute/other.avro: left out: cannot be read" in captured.err
+    assert captured.out.startswith("wrote 1 window of 1 collection to ")
 
 
-def test_a_relative_name_is_here(tmp_path, snapshot, monkeypatch):
+def test_a_relative_output_is_written_to_the_current_folder(tmp_path, snapshot, monkeypatch):
     write_pane(tmp_path, snapshot)
     monkeypatch.chdir(tmp_path)
-    view(tmp_path, "--output", "here.html")
+    run_view(tmp_path, "--output", "here.html")
     assert (tmp_path / "here.html").exists()
 
 
@@ -129,7 +129,7 @@ def test_without_plotly_a_line_says_how_to_get_it(tmp_path, snapshot, monkeypatc
     assert not (tmp_path / "page.html").exists()
 
 
-class Elsewhere(LocalFileSystem):
+class ForeignFileSystem(LocalFileSystem):
     """A file system of Beam's with a scheme of its own, as gs:// is one; its files are below HOME."""
 
     HOME = ""
@@ -138,10 +138,10 @@ class Elsewhere(LocalFileSystem):
     def scheme(cls):
         return "elsewhere"
 
-    def _here(self, path):
+    def _to_local(self, path):
         return os.path.join(self.HOME, path.removeprefix("elsewhere://"))
 
-    def _there(self, path):
+    def _to_foreign(self, path):
         return f"elsewhere://{os.path.relpath(path, self.HOME)}"
 
     def join(self, basepath, *paths):
@@ -154,32 +154,34 @@ class Elsewhere(LocalFileSystem):
         return True
 
     def mkdirs(self, path):
-        super().mkdirs(self._here(path))
+        super().mkdirs(self._to_local(path))
 
     def _list(self, dir_or_prefix):
-        for found in super()._list(self._here(dir_or_prefix)):
-            yield type(found)(self._there(found.path), found.size_in_bytes, found.last_updated_in_seconds)
+        for metadata in super()._list(self._to_local(dir_or_prefix)):
+            yield type(metadata)(
+                self._to_foreign(metadata.path), metadata.size_in_bytes, metadata.last_updated_in_seconds
+            )
 
     def create(self, path, *arguments, **options):
-        return super().create(self._here(path), *arguments, **options)  # which makes its folder
+        return super().create(self._to_local(path), *arguments, **options)  # which makes its folder
 
     def _path_open(self, path, *arguments, **options):
-        return super()._path_open(self._here(path), *arguments, **options)
+        return super()._path_open(self._to_local(path), *arguments, **options)
 
     def rename(self, source_file_names, destination_file_names):
-        super().rename([*map(self._here, source_file_names)], [*map(self._here, destination_file_names)])
+        super().rename([*map(self._to_local, source_file_names)], [*map(self._to_local, destination_file_names)])
 
     def exists(self, path):
-        return super().exists(self._here(path))
+        return super().exists(self._to_local(path))
 
 
 def test_another_file_system_is_read_and_written(tmp_path, snapshot, monkeypatch):
-    monkeypatch.setattr(Elsewhere, "HOME", str(tmp_path))
+    monkeypatch.setattr(ForeignFileSystem, "HOME", str(tmp_path))
     write_pane(tmp_path / "results", snapshot)
-    view("elsewhere://results")
-    view("elsewhere://results", "--output", "elsewhere://pages/one.html")
-    written = [(tmp_path / name).read_text(encoding="utf-8") for name in ("results/page.html", "pages/one.html")]
-    for text in written:
-        outline = unpack(base64.b64decode(Scripts(text).data["data-outline"]))[0]
+    run_view("elsewhere://results")
+    run_view("elsewhere://results", "--output", "elsewhere://pages/one.html")
+    pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("results/page.html", "pages/one.html")]
+    for text in pages:
+        outline = unpack(base64.b64decode(PageParser(text).data["data-outline"]))[0]
         assert outline["collections"][0]["name"] == "commute"
         assert outline["problems"] == []

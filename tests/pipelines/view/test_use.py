@@ -12,17 +12,17 @@ from tests.helpers.reports import HOUR, START
 DE_AND_ALL = "#collection=commute&all=&group=DE"
 
 
-def focus_by_tab(page, reached):
+def focus_by_tab(page, condition):
     """Presses Tab until the focused element is the one that is wanted."""
     for _ in range(60):
         page.keyboard.press("Tab")
-        if page.evaluate(f"(({reached})(document.activeElement))"):
+        if page.evaluate(f"(({condition})(document.activeElement))"):
             return
-    pytest.fail(f"never reached by the keyboard: {reached}")
+    pytest.fail(f"never reached by the keyboard: {condition}")
 
 
-def test_everything_is_chosen_by_the_keyboard_alone(open_page, written):
-    page = open_page(written)
+def test_every_choice_can_be_made_by_the_keyboard_alone(open_page, page_address):
+    page = open_page(page_address)
     focus_by_tab(page, "element => element.textContent.startsWith('commute')")
     act_and_redraw(page, lambda: page.keyboard.press("Enter"))
     assert page.inner_text("h2") == "commute"
@@ -48,13 +48,13 @@ def test_everything_is_chosen_by_the_keyboard_alone(open_page, written):
     page.keyboard.press("Home")
 
 
-def test_the_keyboard_leaps_over_the_list_and_every_control_shows_its_focus(open_page, written):
-    page = open_page(f"{written}{DE_AND_ALL}")
+def test_the_keyboard_skips_the_list_and_every_control_shows_its_focus(open_page, page_address):
+    page = open_page(f"{page_address}{DE_AND_ALL}")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
-    seen = []
+    names = []
     for _ in range(40):
         page.keyboard.press("Tab")
         name, style, width = page.evaluate(
@@ -66,13 +66,13 @@ def test_the_keyboard_leaps_over_the_list_and_every_control_shows_its_focus(open
         )
         if name == "BODY":  # behind the last control
             break
-        seen.append(name)
+        names.append(name)
         assert (style != "none", width >= 1) == (True, True), name
-    assert {"window", "earlier", "newest", "quantity", "SUMMARY", "INPUT"} <= set(seen)
+    assert {"window", "earlier", "newest", "quantity", "SUMMARY", "INPUT"} <= set(names)
 
 
-def test_a_link_restores_what_was_chosen(open_page, written):
-    page = open_page(f"{written}#collection=commute")
+def test_a_link_restores_the_choices(open_page, page_address):
+    page = open_page(f"{page_address}#collection=commute")
     for act in (
         lambda: page.fill("#window", "1"),
         lambda: page.check("#groups >> text=DE"),
@@ -85,17 +85,17 @@ def test_a_link_restores_what_was_chosen(open_page, written):
     link = page.url
     assert f"window={START + HOUR}-{START + 2 * HOUR}" in link
     other = open_page(link)
-    for one in (page, other):
-        assert "(2 of 5)" in one.inner_text("#window-label")
-        assert one.locator(".chip:has(:checked)").all_inner_texts() == ["DE", "FR"]
-        assert one.locator("#density .plot").count() == 2
-        assert one.input_value("#quantity") == "0.9"
+    for tab in (page, other):
+        assert "(2 of 5)" in tab.inner_text("#window-label")
+        assert tab.locator(".chip:has(:checked)").all_inner_texts() == ["DE", "FR"]
+        assert tab.locator("#density .plot").count() == 2
+        assert tab.input_value("#quantity") == "0.9"
     assert read_traces(page, "#time") == read_traces(other, "#time")
     assert read_traces(page, "#density .plot") == read_traces(other, "#density .plot")
 
 
-def test_going_back_goes_back(open_page, written):
-    page = open_page(f"{written}#collection=age")
+def test_the_back_button_restores_the_last_choice(open_page, page_address):
+    page = open_page(f"{page_address}#collection=age")
     act_and_redraw(page, lambda: page.click("nav >> text=latency"))
     assert page.inner_text("h2") == "latency"
     act_and_redraw(page, page.go_back)
@@ -112,8 +112,8 @@ def test_going_back_goes_back(open_page, written):
         ("#&&==%%%&collection", "a collection"),
     ],
 )
-def test_a_link_to_what_is_not_here_shows_what_is(open_page, written, link, missing):
-    page = open_page(f"{written}{link}")
+def test_a_link_to_something_missing_shows_the_first_collection(open_page, page_address, link, missing):
+    page = open_page(f"{page_address}{link}")
     assert page.inner_text("h2") == "age"
     assert count_lines(page, "#density") == 1
     if missing:
@@ -136,51 +136,51 @@ BACKGROUND = """selector => {
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_stands_out_and_groups_can_be_told_apart_by_everyone(open_page, written, theme):
-    page = open_page(f"{written}{DE_AND_ALL}&group=FR&window={START}-{START + HOUR}", color_scheme=theme)
+def test_text_has_contrast_and_colours_of_groups_are_distinct_for_everyone(open_page, page_address, theme):
+    page = open_page(f"{page_address}{DE_AND_ALL}&group=FR&window={START}-{START + HOUR}", color_scheme=theme)
     for selector in TEXTS:
-        ink, back = page.evaluate(BACKGROUND, selector)
-        assert compute_contrast(ink, back) >= 4.5, selector
+        ink, background = page.evaluate(BACKGROUND, selector)
+        assert compute_contrast(ink, background) >= 4.5, selector
     labels = page.evaluate(
         "[...document.querySelectorAll('.main-svg text')].map((text) => getComputedStyle(text).fill)"
     )
     for ink in {label for label in labels if label.startswith("rgb(")}:
         assert compute_contrast(ink, page.evaluate("colour('page')")) >= 4.5
     colours = page.evaluate("[0, 1, 2, 3, 4, 5].map((index) => groupColour(index))")
-    for back in page.evaluate("['page', 'card'].map((name) => colour(name))"):
-        assert min(compute_contrast(each, back) for each in colours) >= 3
+    for background in page.evaluate("['page', 'card'].map((name) => colour(name))"):
+        assert min(compute_contrast(colour, background) for colour in colours) >= 3
     for sight in SIGHTS:
         assert min(compute_difference(*pair, sight) for pair in itertools.combinations(colours, 2)) >= 20, sight
-    looks = page.evaluate("[...Array(24).keys()].map((index) => `${groupColour(index)} ${groupDash(index)}`)")
-    assert len(set(looks)) == 24
+    styles = page.evaluate("[...Array(24).keys()].map((index) => `${groupColour(index)} ${groupDash(index)}`)")
+    assert len(set(styles)) == 24
 
 
 def test_the_theme_follows_the_system_or_the_button_and_is_remembered(open_page, serve, stream):
     page = open_page(serve(stream[0]).address, color_scheme="dark")
 
-    def drawn_on():
+    def read_colours():
         return page.evaluate("[getComputedStyle(document.documentElement).backgroundColor, colour('page')]")
 
-    dark = drawn_on()
+    dark = read_colours()
     assert dark[0] == dark[1]
     act_and_redraw(page, lambda: page.emulate_media(color_scheme="light"))
-    light = drawn_on()
+    light = read_colours()
     assert light != dark
     page.click("#theme")
     assert page.inner_text("#theme") == "Theme: light"
-    assert drawn_on() == light
+    assert read_colours() == light
     act_and_redraw(page, lambda: page.click("#theme"))
     assert page.inner_text("#theme") == "Theme: dark"
-    assert drawn_on() == dark
+    assert read_colours() == dark
     page.reload()
     wait_until_drawn(page)
     assert page.inner_text("#theme") == "Theme: dark"
-    assert drawn_on() == dark
+    assert read_colours() == dark
 
 
 @pytest.mark.parametrize("width", [360, 768, 1366, 2560])
-def test_nothing_sticks_out_at_any_width(open_page, written, width):
-    page = open_page(f"{written}{DE_AND_ALL}&group=FR&apart=", viewport={"width": width, "height": 800})
+def test_the_page_does_not_overflow_at_any_width(open_page, page_address, width):
+    page = open_page(f"{page_address}{DE_AND_ALL}&group=FR&apart=", viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     sizes = page.evaluate("[...document.querySelectorAll('.main-svg')].map((svg) => svg.getBoundingClientRect().right)")
     assert max(sizes) <= width
