@@ -14,11 +14,12 @@ from typing import Any
 
 import apache_beam as beam
 import fastavro
+import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
 from apache_beam.testing.test_stream import TestStream as Stream
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,9 +98,43 @@ def test_batches_are_counted_as_messages_and_as_dicts():
     assert aggregate(packed) == expected
 
 
-def test_input_in_windows_of_its_own_is_aggregated_by_event_time():
+@pytest.mark.parametrize("windows", [FixedWindows(60), Sessions(60), SlidingWindows(60, 60)], ids=type)
+def test_input_in_windows_of_its_own_is_aggregated_by_event_time(windows):
     rows = report_rows(COMMUTE, 50, 3)
-    assert aggregate(rows, "Window" >> beam.WindowInto(FixedWindows(60))) == exact_tallies([COMMUTE], rows)
+    assert aggregate(rows, "Window" >> beam.WindowInto(windows)) == exact_tallies([COMMUTE], rows)
+
+
+def test_input_in_windows_that_overlap_is_refused_since_it_would_count_several_times():
+    sliding = beam.Pipeline() | beam.Create([RECORD]) | "Window" >> beam.WindowInto(SlidingWindows(60, 30))
+    with pytest.raises(ValueError, match=r"windows of the input: got SlidingWindows.*allowed: windows that do not ove"):
+        sliding | hg.AggregateReports([COMMUTE])
+
+
+def test_numbers_of_numpy_are_numbers():
+    cells = COMMUTE.simulate(np.linspace(0, 180, 30), seed=1)
+    assert cells.dtype.kind == "u"
+    records = [{**RECORD, "cell": cell, "event_time": np.int64(START)} for cell in cells]
+    plain = [row_of({**RECORD, "cell": int(cell)}) for cell in cells]
+    assert aggregate(records) == exact_tallies([COMMUTE], plain)
+
+
+def test_bytes_and_texts_of_other_types_are_what_they_hold():
+    batch = {**row_of(RECORD), "cells": b"\x01\x02"}
+    del batch["cell"]
+    message = encode_message(REPORT_BATCH, batch)
+    for kind in (bytearray, memoryview, np.bytes_):
+        assert encode_report({**batch, "cells": kind(batch["cells"]), "revision": kind(batch["revision"])}) == message
+    assert encode_report({**batch, "collection": np.str_("commute"), "group": None}) == message
+    with pytest.raises(DamagedError, match="cells: got a value of type ndarray, allowed: bytes"):
+        encode_report({**batch, "cells": np.array([1, 2], dtype=np.uint16)})  # how wide a cell is, it does not say
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 3.0, np.float32(3), "3", None, np.uint64(2**63), np.timedelta64(3)])
+def test_what_is_no_integer_of_64_bits_is_damage(value):
+    with pytest.raises(DamagedError, match=r"cell: got .*, allowed: an integer of 64 bits"):
+        encode_report({**RECORD, "cell": value})
+    with pytest.raises(DamagedError, match=r"event_time: got .*, allowed: a time with a zone, or milliseconds since"):
+        encode_report({**RECORD, "event_time": value})
 
 
 HOSTILE = [
@@ -108,7 +143,6 @@ HOSTILE = [
     {**RECORD, "cell": 37.5},
     {**RECORD, "cell": True},
     {**RECORD, "cell": 2**63},
-    {**RECORD, "cells": b"\x00"},
     {**RECORD, "revision": "not hexadecimal"},
     {**RECORD, "revision": b"short"},
     {**RECORD, "event_time": datetime(2026, 1, 1)},
@@ -129,6 +163,13 @@ def test_what_is_no_report_becomes_a_dead_letter_with_a_reason():
     details = [letter.detail for letter in Kept.dead_letters]
     assert details.count("cell: got a value of type float, allowed: an integer of 64 bits") == 1
     assert not any("37.5" in detail for detail in details), "a value that is not privatised is kept nowhere"
+
+
+def test_a_batch_that_is_none_stands_for_an_unknown_number_of_reports():
+    batch = {**RECORD, "cells": b"\x00\x01"}
+    del batch["cell"]
+    aggregate([{**batch, "revision": b"short"}, {**batch, "cell": 3}])
+    assert [(letter.reason, letter.reports) for letter in Kept.dead_letters] == [("undecodable", None)] * 2
 
 
 def row_of(record):
