@@ -24,6 +24,7 @@ from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.filesystem import as_text, is_local, kind_of, match_files, open_file
 from hushgram.transforms.sources.avro_files import BlockRun, Damage, read_file
 from hushgram.transforms.sources.directory_state import Directory, DirectoryState
@@ -225,15 +226,19 @@ class WatchReports(beam.PTransform[PBegin, PCollection[BlockRun | Damage]]):
     >>> reports = pipeline | watch  # doctest: +SKIP
     """
 
-    directory: str
+    directory: AnyPath
     max_delay_ms: int = 120_000
     patience_ms: int = PATIENCE_MS
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.directory = check_path("directory", self.directory)
 
     def expand(self, pipeline: PBegin) -> PCollection[BlockRun | Damage]:
         watch = WatchDirectory(self.max_delay_ms, self.patience_ms)
         return (
             pipeline
-            | "Directory" >> beam.Create([self.directory])
+            | "Directory" >> beam.Create([os.fspath(self.directory)])
             | "Spread" >> beam.Reshuffle()
             | "Watch" >> beam.ParDo(watch).with_output_types(BlockRun | Damage)
         )
