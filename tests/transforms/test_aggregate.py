@@ -137,6 +137,14 @@ def test_what_is_no_integer_of_64_bits_is_damage(value):
         encode_report({**RECORD, "event_time": value})
 
 
+def test_hot_keys_are_combined_in_parts_with_the_coder_of_keys(caplog):
+    rows = report_rows(COMMUTE, 300, 6)
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        keep(pipeline | beam.Create(rows) | hg.AggregateReports([COMMUTE], as_of=LATER, fanout=4))
+    assert tallies() == exact_tallies([COMMUTE], rows)
+    assert [record.getMessage() for record in caplog.records if "coder" in record.getMessage()] == []
+
+
 HOSTILE = [
     {},
     {"collection": 3},
