@@ -356,6 +356,25 @@ def test_what_is_not_installed_is_named_with_its_extra(hidden, code, message):
     assert message in ended.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
+def test_what_is_not_installed_is_left_out_of_the_names_and_of_help():
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('psycopg', 'confluent_kafka', 'google.cloud')))\n"
+        "import inspect, pydoc, hushgram.beam as hg\n"
+        "from hushgram.beam import *\n"
+        "members = dict(inspect.getmembers(hg))\n"
+        "assert set(hg.__all__) <= members.keys() & set(dir(hg)) & globals().keys()\n"
+        "assert 'class AggregateReports' in pydoc.plain(pydoc.render_doc(hg))\n"
+        "print(*sorted(set(hg._EXTRAS) & set(hg.__all__)))\n"
+        "hg.InsertIntoBigQuery"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.stdout == "ExposeToPrometheus\n"
+    line = "ImportError: hushgram.beam.InsertIntoBigQuery needs google.cloud.bigquery: pip install 'hushgram[gcp]'"
+    assert ended.stderr.splitlines()[-1] == line
+
+
 def run_python(*arguments, cwd):
     return subprocess.run(
         [sys.executable, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=True, timeout=300
