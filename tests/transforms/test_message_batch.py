@@ -38,7 +38,7 @@ from hushgram.transforms.sources.message_batch import (
     received_times,
 )
 from hushgram.transforms.uploads import SHARDS, unpack
-from tests.helpers.reports import HOUR, START, batch_rows, report_rows
+from tests.helpers.reports import DAY, HOUR, START, batch_rows, report_rows
 
 OLD, YOUNG = 2 * HOUR, 1000
 LONG = Collection(name="long", low=0, high=1, buckets=4, epsilon=1, windows=Windows(max_age=OLD))
@@ -257,6 +257,17 @@ def test_letters_carry_offset_receipt_and_payload():
     }
     assert {one.source for one in letters} == {"t[0]"}
     assert PARSER.received(poll_of(rows, received)) == START + 4
+
+
+def test_a_letter_about_a_time_tells_the_receipt_that_it_was_judged_by():
+    rows = [row_of(LONG, START - OLD - 9), row_of(LONG, START + DAY)]
+    letters = {one.reason: one.detail for one in PARSER.parse(poll_of(rows, [START, START + 1000]))}
+    assert letters == {
+        "too_old": "event time 2025-12-31 21:59:59 UTC of 'long', received at 2026-01-01 00:00:00 UTC",
+        "from_the_future": "event time 2026-01-02 00:00:00 UTC of 'long', received at 2026-01-01 00:00:01 UTC",
+    }
+    [refusal] = accept(INDEX, from_records(REPORT, [row_of(LONG, START + DAY)]), START)[1]
+    assert refusal.detail.endswith(", received at 2026-01-01 00:00:00 UTC")
 
 
 def message(partition, offset, stamp, value=b"x", error=None, epoch=None):
