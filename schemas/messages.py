@@ -145,9 +145,9 @@ def decode_reports(
             continue
         definition = BY_PREFIX[prefix]
         bodies = [messages[index][PREFIX:] for index in indices]  # type: ignore[index]  # None has no definition
-        columns, kept = _decode_bodies(definition, bodies, indices, refused)
-        if kept:
-            decoded.append((np.array(kept, dtype=np.int64), columns))
+        columns, readable = _decode_bodies(definition, bodies, indices, refused)
+        if readable:
+            decoded.append((np.array(readable, dtype=np.int64), columns))
     return decoded, refused
 
 
@@ -158,7 +158,7 @@ def _decode_bodies(
     try:
         return decode(definition, definition.parsed, len(bodies), b"".join(bodies), lengths), indices
     except DamagedError:
-        kept, records = [], []
+        readable, records = [], []
         for index, body in zip(indices, bodies, strict=True):
             try:
                 [record] = decode_one_by_one(definition, definition.parsed, 1, body)
@@ -168,9 +168,9 @@ def _decode_bodies(
                     RefusedMessage(index, "undecodable", str(error), 1 if definition.counts_reports else None)
                 )
             else:
-                kept.append(index)
+                readable.append(index)
                 records.append(record)
-        return from_records(definition, records), kept
+        return from_records(definition, records), readable
 
 
 def _unusable(index: int, message: bytes | None) -> RefusedMessage:

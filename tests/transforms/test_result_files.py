@@ -60,13 +60,13 @@ def test_a_file_of_something_else_is_named_with_what_it_holds(folder, capsys, li
     ("name", "value"),
     [("reports", "5"), ("window_start", "today"), ("collection", ["a"]), ("group", 7), ("quantiles", [{"share": 1}])],
 )
-def test_a_value_of_a_wrong_type_is_told_with_the_file(folder, as_json, name, value):
+def test_a_value_of_a_wrong_type_is_refused_with_the_name_of_its_file(folder, as_json, name, value):
     (folder / "foreign.jsonl").write_text(json.dumps({**as_json, name: value}) + "\n")
     with pytest.raises(hg.ResultsError, match=rf"^{folder}/foreign\.jsonl: a value of a wrong type, allowed: snap"):
         hg.read_snapshots(folder.parents[1])
 
 
-def test_records_of_another_schema_are_told_with_the_file(tmp_path):
+def test_records_of_another_schema_are_refused_with_the_name_of_their_file(tmp_path):
     folder = tmp_path / "histograms" / "commute"
     folder.mkdir(parents=True)
     shutil.copy(GOLDEN / "snapshot.avro", folder / "wrong.avro")

@@ -114,9 +114,9 @@ class KeepBoard(beam.DoFn):
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def process(self, element: tuple[str, Board], kept: Any = beam.DoFn.StateParam(BOARD)) -> None:
-        board = Board.merge([kept.read() or Board(), element[1]])
-        kept.write(board)
+    def process(self, element: tuple[str, Board], state: Any = beam.DoFn.StateParam(BOARD)) -> None:
+        board = Board.merge([state.read() or Board(), element[1]])
+        state.write(board)
         write(board, self.path, streaming=True)
 
 

@@ -105,7 +105,7 @@ class WatchDirectory(beam.DoFn):
         tracker: Any = beam.DoFn.RestrictionParam(Directory()),
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(Watermarks()),
     ) -> Iterator[Any]:
-        asked = now()
+        listing_time = now()
         state = DirectoryState(*tracker.current_restriction())
         try:
             files = self._listed(element)
@@ -121,9 +121,9 @@ class WatchDirectory(beam.DoFn):
                 return
             yield _letter(name, start, "the file was gone before it was read to its end", state.received)
         caught_up, claims = True, Claims(tracker)
-        for name, start in state.waiting(files, asked).items():
+        for name, start in state.waiting(files, listing_time).items():
             changed, path = files[name]
-            state = replace(state, received=max(state.received, min(changed, asked)))
+            state = replace(state, received=max(state.received, min(changed, listing_time)))
             claims.of(state.without(name), name, start)
             try:
                 with open_file(path) as stream:
@@ -144,7 +144,7 @@ class WatchDirectory(beam.DoFn):
                 caught_up = False
                 break
         if caught_up:
-            state = replace(state.at_rest(), received=max(state.received, asked - CLOCK_MARGIN))
+            state = replace(state.at_rest(), received=max(state.received, listing_time - CLOCK_MARGIN))
             if not tracker.try_claim(state.restriction):
                 return
         advance(watermark, DirectoryState(*tracker.current_restriction()).received, self.max_delay)
