@@ -12,7 +12,7 @@ record = {"collection": "commute", "revision": commute.revision, "event_time": 1
 
 if __name__ == "__main__":
     with beam.Pipeline() as pipeline:
-        reports = pipeline | beam.Create([{**record, "cell": int(cell)} for cell in cells])
+        reports = pipeline | beam.Create([{**record, "cell": cell} for cell in cells])
         snapshots, _, _ = reports | hg.AggregateReports([commute])
         snapshots | hg.WriteSnapshots("results")
     for snapshot in hg.read_snapshots("results"):

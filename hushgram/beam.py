@@ -12,7 +12,8 @@
         print(snapshot.key, snapshot.mean)
 
 `AggregateReports` also takes any PCollection of messages (bytes) or of records (dicts), bounded or not. Beam and what
-else is needed come with `pip install 'hushgram[beam]'`; Kafka and PostgreSQL are extras of their own.
+else is needed come with `pip install 'hushgram[beam]'`; Kafka and PostgreSQL are extras of their own. What needs a
+package that is not installed is not listed.
 """
 
 from importlib import import_module
@@ -71,6 +72,18 @@ __all__ = [
     "read_histograms",
     "read_snapshots",
 ]
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of the package that it is a part of
+        return False
+
+
+for _name, (_, _package, _) in _EXTRAS.items():
+    if not _installed(_package):
+        __all__.remove(_name)
 
 
 def __getattr__(name: str) -> object:

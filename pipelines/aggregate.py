@@ -89,7 +89,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="100%",
         help="exit with 1 if more than this share of reports was refused, duplicates aside, such as 1%%",
     )
-    parser.add_argument("--fanout", type=int, default=0, help="spread hot keys over this many workers first")
+    parser.add_argument(
+        "--fanout",
+        type=int,
+        default=0,
+        help="add up each window on this many workers first (default: 0, the engine's own way); streams have no fanout",
+    )
 
 
 def job_of(options: argparse.Namespace, for_beam: Sequence[str] = ()) -> BatchJob:

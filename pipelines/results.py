@@ -19,13 +19,28 @@ from hushgram.transforms.sources.result_files import (
     result_files,
 )
 
-__all__ = ["best", "letter_folders", "matching", "none_there", "read_records", "read_results", "result_files"]
+__all__ = [
+    "best",
+    "letter_folders",
+    "matching",
+    "none_there",
+    "read_records",
+    "read_result_file",
+    "read_results",
+    "result_files",
+]
 
 
 def read_results(directory: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
     with _usage_errors():
         return files.read_results(directory, kind, from_avro, name_passed_over)
+
+
+def read_result_file(path: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
+    """The results of one file."""
+    with _usage_errors():
+        return files.read_result_file(path, kind, from_avro)
 
 
 def read_records(path: str) -> list[Any]:

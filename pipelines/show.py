@@ -19,7 +19,7 @@ from hushgram.pipelines.cli.console import UsageError, command_parser, say
 from hushgram.pipelines.cli.tables import GAP, table_lines, table_width, terminal_width
 from hushgram.pipelines.formatting import clocks_of, notes, number, shown, span
 from hushgram.pipelines.partial_windows import WHOLE, Cut, cut_windows
-from hushgram.pipelines.results import read_records, read_results, result_files
+from hushgram.pipelines.results import read_result_file, read_results, result_files
 from hushgram.schemas.records import Key, Quantile, Snapshot
 
 EXAMPLE = "hushgram show results"
@@ -122,7 +122,7 @@ class Follower:
         snapshots = []
         for path in new:
             with suppress(FileNotFoundError):  # a better one has taken its place, and is listed next time
-                snapshots += [Snapshot.from_avro(record) for record in read_records(path)]
+                snapshots += read_result_file(path, "snapshots", Snapshot.from_avro)
         for s in sorted(snapshots, key=lambda s: (s.key.window_start, s.key.group or "", s.reports)):
             yield pane_line(s)
 

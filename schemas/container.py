@@ -114,13 +114,13 @@ def read_block(stream: BinaryIO, sync: bytes) -> Block | None:
 
 def skip_to_sync(stream: BinaryIO, sync: bytes) -> bool:
     """Move the stream behind the next sync marker; False if there is none."""
-    kept = b""
+    tail = b""
     while chunk := stream.read(1 << 16):
-        found = (kept + chunk).find(sync)
+        found = (tail + chunk).find(sync)
         if found >= 0:
-            stream.seek(found + len(sync) - len(kept) - len(chunk), 1)
+            stream.seek(found + len(sync) - len(tail) - len(chunk), 1)
             return True
-        kept = chunk[-(len(sync) - 1) :] if len(chunk) >= len(sync) else (kept + chunk)[-(len(sync) - 1) :]
+        tail = chunk[-(len(sync) - 1) :] if len(chunk) >= len(sync) else (tail + chunk)[-(len(sync) - 1) :]
     return False
 
 

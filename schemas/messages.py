@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -48,7 +49,8 @@ def encode_message(definition: Definition, record: Mapping[str, Any]) -> bytes:
 def encode_report(record: Mapping[str, Any]) -> bytes:
     """A Report or ReportBatch, given as a dict, as a message; `DamagedError` if it is neither.
 
-    `revision` and `id` may be hexadecimal text, and `event_time` a time with a zone. Other entries are left out.
+    `revision` and `id` may be hexadecimal text, and `event_time` a time with a zone. Numbers may be numpy's. Other
+    entries are left out.
 
     >>> message = encode_report({"collection": "c", "revision": "bee7fcbcb7cce993", "cell": 3, "event_time": 0})
     >>> decode_message(message)[1]["cell"]
@@ -77,7 +79,7 @@ def encode_report(record: Mapping[str, Any]) -> bytes:
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise DamagedError(f"{name}: got {_shown(value)}, allowed: text")
-    return value
+    return str(value)
 
 
 def _octets(name: str, value: object, size: int | None = None) -> bytes:
@@ -85,24 +87,28 @@ def _octets(name: str, value: object, size: int | None = None) -> bytes:
         octets = bytes.fromhex(value) if isinstance(value, str) else value
     except ValueError:
         octets = None
-    if not isinstance(octets, bytes) or size not in (None, len(octets)):
+    octets = bytes(octets) if isinstance(octets, bytes | bytearray | memoryview) else None
+    if octets is None or size not in (None, len(octets)):
         number = "" if size is None else f"{size} "
         raise DamagedError(f"{name}: got {_shown(value)}, allowed: {number}bytes, or their hexadecimal digits")
     return octets
 
 
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        raise DamagedError(f"{name}: got {_shown(value)}, allowed: an integer of 64 bits")
-    return value
+def _integer(name: str, value: Any, allowed: str = "an integer of 64 bits") -> int:
+    """An integer of Python or of numpy, as one of Python; true and false are none."""
+    try:
+        number = None if isinstance(value, bool | np.bool_) else int(operator.index(value))
+    except TypeError:
+        number = None
+    if number is None or not -(2**63) <= number < 2**63:
+        raise DamagedError(f"{name}: got {_shown(value)}, allowed: {allowed}")
+    return number
 
 
 def _time(name: str, value: object) -> int:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return (value - EPOCH) // timedelta(milliseconds=1)
-    if isinstance(value, datetime):
-        raise DamagedError(f"{name}: got {_shown(value)}, allowed: a time with a zone, or milliseconds since 1970")
-    return _integer(name, value)
+    return _integer(name, value, "a time with a zone, or milliseconds since 1970")
 
 
 def _shown(value: object) -> str:
@@ -139,9 +145,9 @@ def decode_reports(
             continue
         definition = BY_PREFIX[prefix]
         bodies = [messages[index][PREFIX:] for index in indices]  # type: ignore[index]  # None has no definition
-        columns, kept = _decode_bodies(definition, bodies, indices, refused)
-        if kept:
-            decoded.append((np.array(kept, dtype=np.int64), columns))
+        columns, readable = _decode_bodies(definition, bodies, indices, refused)
+        if readable:
+            decoded.append((np.array(readable, dtype=np.int64), columns))
     return decoded, refused
 
 
@@ -152,7 +158,7 @@ def _decode_bodies(
     try:
         return decode(definition, definition.parsed, len(bodies), b"".join(bodies), lengths), indices
     except DamagedError:
-        kept, records = [], []
+        readable, records = [], []
         for index, body in zip(indices, bodies, strict=True):
             try:
                 [record] = decode_one_by_one(definition, definition.parsed, 1, body)
@@ -162,9 +168,9 @@ def _decode_bodies(
                     RefusedMessage(index, "undecodable", str(error), 1 if definition.counts_reports else None)
                 )
             else:
-                kept.append(index)
+                readable.append(index)
                 records.append(record)
-        return from_records(definition, records), kept
+        return from_records(definition, records), readable
 
 
 def _unusable(index: int, message: bytes | None) -> RefusedMessage:

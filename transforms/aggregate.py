@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,15 +11,13 @@ from apache_beam.pvalue import PCollection
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
 import hushgram.transforms.coders  # noqa: F401 - registers the coders of keys and results
-from hushgram import Collection
-from hushgram.config import parse_collections
 from hushgram.schemas.records import DeadLetter, Histogram, Series, Snapshot
+from hushgram.transforms.arguments import Collections, check_collections, check_milliseconds, check_reports, check_whole
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.commit import CommitRun
 from hushgram.transforms.counting import DEAD_LETTERS, IDENTIFIED, ParseAndTally, TallyUploads, branches
 from hushgram.transforms.deduplication import COUNTED_IDS, DeduplicateBatch, DeduplicateStream
 from hushgram.transforms.estimation import EstimateWindows
-from hushgram.transforms.filesystem import read_text
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.runs import Attempt
 from hushgram.transforms.sources.message_batch import BatchMessages, Read
@@ -63,12 +60,17 @@ class AggregateReports(beam.PTransform[PCollection[Reports], AggregatedReports])
     have early, on-time and late panes, each of which holds all of the window so far; the timestamp of a message is the
     time at which it counts as received.
 
+    Windows are those of the collections, by event time; windows of the input have no effect. Sliding ones are refused,
+    since a report counts once for each window that it lies in; that goes for a WindowFn of your own, too.
+
     Args:
-        collections: The collections that reports may belong to, or the path of a YAML file that defines them.
+        collections: The collections that reports may belong to, one or several, or the path of a YAML file that defines
+            them.
         as_of: The time, in milliseconds since 1970, at which bounded input counts as received; later event times are
             from the future. None is the time at which the pipeline is constructed.
         generation: A correction that counts fewer reports than an earlier result takes a higher one.
-        fanout: Hot keys are first combined on this many workers; 0 leaves it to the runner.
+        fanout: Hot keys are first combined on this many workers; 0 leaves it to the runner. It has no effect on
+            unbounded input.
 
     >>> import apache_beam as beam, hushgram
     >>> from apache_beam.testing.util import assert_that, equal_to
@@ -82,16 +84,20 @@ class AggregateReports(beam.PTransform[PCollection[Reports], AggregatedReports])
     ...     _ = assert_that(counts, equal_to([1])), assert_that(reasons, equal_to(["undecodable"]), label="no revision")
     """
 
-    collections: str | Iterable[Collection] | Mapping[str, Collection]
+    collections: Collections
     as_of: int | None = None
     generation: int = 0
     fanout: int = 0
 
     def __post_init__(self) -> None:
         super().__init__()
-        self.index = CollectionIndex.of(_collections(self.collections))
+        self.index = CollectionIndex.of(check_collections(self.collections))
+        self.as_of = None if self.as_of is None else check_milliseconds("as_of", self.as_of)
+        self.generation = check_whole("generation", self.generation)
+        self.fanout = check_whole("fanout", self.fanout)
 
     def expand(self, reports: PCollection[Reports]) -> AggregatedReports:
+        check_reports(reports)
         as_of = time.time_ns() // 1_000_000 if self.as_of is None else self.as_of
         counted = count_reports(reports, Parser(self.index, as_of), self.fanout)
         results = [
@@ -173,9 +179,3 @@ def _aggregated(
     return AggregatedReports(
         results | "Snapshots" >> beam.Keys(), results | "Histograms" >> beam.Values(), dead_letters
     )
-
-
-def _collections(collections: str | Iterable[Collection] | Mapping[str, Collection]) -> Iterable[Collection]:
-    if isinstance(collections, str):
-        return parse_collections(read_text(collections)).values()
-    return collections.values() if isinstance(collections, Mapping) else collections

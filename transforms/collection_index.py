@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hushgram import Collection
+from hushgram import Collection, CollectionError
 from hushgram._arrays import IntArray
 from hushgram.schemas.columns import UIntArray, revision_number
 
@@ -26,7 +27,12 @@ class CollectionIndex:
 
     @classmethod
     def of(cls, collections: Iterable[Collection]) -> CollectionIndex:
-        return cls(tuple(collections))
+        """The index of some collections; of two with one name, a report could belong to either."""
+        index = cls(tuple(collections))
+        for name, times in Counter(collection.name for collection in index.collections).items():
+            if times > 1:
+                raise CollectionError(f"collections: got {name!r} twice, allowed: each name only once")
+        return index
 
     @cached_property
     def places(self) -> dict[str, int]:

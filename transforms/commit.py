@@ -49,10 +49,12 @@ class CommitRun(beam.PTransform[CountedInRun, PCollection[PaneOfWindow]]):
     def expand(self, counted: CountedInRun) -> PCollection[PaneOfWindow]:
         panes, dead_letters, ids = counted
         histograms = panes | "Histograms" >> beam.Map(_histogram).with_output_types(Histogram)
-        kept, refused = (FileSystems.join(self.attempt.folder, name) for name in (HISTOGRAMS, DEAD_LETTERS))
+        histogram_folder, letter_folder = (
+            FileSystems.join(self.attempt.folder, name) for name in (HISTOGRAMS, DEAD_LETTERS)
+        )
         written = (
-            histograms | "Write histograms" >> WriteRecords(kept, HISTOGRAM, "avro"),
-            dead_letters | "Write dead letters" >> WriteRecords(refused, DEAD_LETTER, self.format),
+            histograms | "Write histograms" >> WriteRecords(histogram_folder, HISTOGRAM, "avro"),
+            dead_letters | "Write dead letters" >> WriteRecords(letter_folder, DEAD_LETTER, self.format),
         )
         windows = histograms | "Windows" >> beam.Map(_reports_of_window).with_output_types(tuple[Key, int])
         return (
@@ -75,8 +77,8 @@ class CommitRun(beam.PTransform[CountedInRun, PCollection[PaneOfWindow]]):
         """The keys of each window that was touched; nothing if the run was refused."""
         shards = dict(ids)
         kept_until = max([*shards.values(), time.time_ns() // 1_000_000 + self.max_age_ms])
-        kept = CountedIds(tuple(sorted(shards)), kept_until) if shards else CountedIds()
-        done = commit(self.attempt, dict(windows), kept)
+        counted_ids = CountedIds(tuple(sorted(shards)), kept_until) if shards else CountedIds()
+        done = commit(self.attempt, dict(windows), counted_ids)
         if done is None:
             refusal = outcome(self.attempt)
             if self.fail_if_refused and refusal is not None:

@@ -86,9 +86,9 @@ def _client(kind: Any, properties: Mapping[str, str], properties_file: str | Non
     """Secrets are in the file, which is read where the client runs, so that no job graph carries them."""
     from confluent_kafka import KafkaException
 
-    given = read_properties(properties_file) if properties_file else {}
+    from_file = read_properties(properties_file) if properties_file else {}
     # Failures to connect come back as errors of calls; librdkafka need not print them too.
-    merged = {"reconnect.backoff.max.ms": 1000, "log_level": 2, **properties, **given, **settled}
+    merged = {"reconnect.backoff.max.ms": 1000, "log_level": 2, **properties, **from_file, **settled}
     try:
         return kind(merged)
     except KafkaException as error:
@@ -110,8 +110,8 @@ def describe(client: Any, topic: str) -> TopicState:
     """Asks a broker, through an `admin` client, or raises its KafkaException."""
     from confluent_kafka import TopicCollection
 
-    asked = client.describe_topics(TopicCollection([topic]), request_timeout=DESCRIBE_SECONDS)
-    found = asked[topic].result(2 * DESCRIBE_SECONDS)
+    answers = client.describe_topics(TopicCollection([topic]), request_timeout=DESCRIBE_SECONDS)
+    found = answers[topic].result(2 * DESCRIBE_SECONDS)
     uuid = found.topic_id
     known = uuid.get_most_significant_bits() or uuid.get_least_significant_bits()
     return TopicState(str(uuid) if known else "", len(found.partitions))

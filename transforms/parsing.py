@@ -176,7 +176,8 @@ def accept(
         collection, revision, group, columns.event_time, columns.has_id, columns.id, np.maximum(sizes, 0), cells
     )
     accepted = everything if judged.fine.all() else everything.take(judged.fine)
-    return accepted, _refusals(index, columns, judged.reason, sizes, alphabet)
+    times = np.broadcast_to(received, rows)
+    return accepted, _refusals(index, columns, times, judged.reason, sizes, alphabet)
 
 
 def _translate(labels: Labels, numbers: Mapping[Any, int], unknown: int = -1) -> IntArray:
@@ -218,21 +219,28 @@ def _unpacked(packed: Sequence[bytes], rows: IntArray, width: int) -> IntArray:
 
 
 def _refusals(
-    index: CollectionIndex, columns: ReportColumns, reason: IntArray, sizes: IntArray, alphabet: IntArray
+    index: CollectionIndex,
+    columns: ReportColumns,
+    received: IntArray,
+    reason: IntArray,
+    sizes: IntArray,
+    alphabet: IntArray,
 ) -> list[Refusal]:
     """One refusal for each reason, with the first upload as the example."""
     refusals = []
     for code in np.unique(reason[reason >= 0]).tolist():
         rows = np.flatnonzero(reason == code)
         known = bool((sizes[rows] >= 0).all())
-        detail = _detail(index, ORDER[code], columns, int(rows[0]), int(alphabet[rows[0]]))
+        detail = _detail(index, ORDER[code], columns, received, int(rows[0]), int(alphabet[rows[0]]))
         more = f", and {rows.size - 1} more" if rows.size > 1 else ""
         reports = int(sizes[rows].sum()) if known else None
         refusals.append(Refusal(ORDER[code], reports, detail + more, int(rows[0])))
     return refusals
 
 
-def _detail(index: CollectionIndex, reason: Reason, columns: ReportColumns, row: int, alphabet: int) -> str:
+def _detail(
+    index: CollectionIndex, reason: Reason, columns: ReportColumns, received: IntArray, row: int, alphabet: int
+) -> str:
     name = columns.collection.names[columns.collection.codes[row]]
     revision = f"{int(columns.revision[row]):016x}"
     group = columns.group.names[columns.group.codes[row]]
@@ -241,13 +249,14 @@ def _detail(index: CollectionIndex, reason: Reason, columns: ReportColumns, row:
     if reason == "unknown_revision":
         explained = explain_unknown(index.collections[index.places[name]], revision, index.collections)
         return f"revision {revision} of {name!r}: {explained}"
+    times = f"event time {_moment(int(columns.event_time[row]))} of {name!r}, received at {_moment(int(received[row]))}"
     return {
         "unknown_collection": f"collection {name!r}",
         "ragged_cells": f"a batch of {name!r} whose bytes are no whole number of cells",
         "cell_out_of_range": f"a batch of {name!r} with a cell beyond {alphabet - 1}",
         "unknown_group": f"group {group!r} of {name!r}",
-        "from_the_future": f"event time {_moment(int(columns.event_time[row]))} of {name!r}",
-        "too_old": f"event time {_moment(int(columns.event_time[row]))} of {name!r}",
+        "from_the_future": times,
+        "too_old": times,
     }[reason]
 
 

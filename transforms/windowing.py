@@ -8,6 +8,7 @@ long as it lives. So state per key and window is one tally, and the partials of 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,8 @@ PaneOfWindow = tuple[Key, tuple[int, str, Tallies]]
 class CombineWindows(beam.PTransform[PCollection[tuple[Series, Tallies]], PCollection[PaneOfWindow]]):
     """Partial tallies, timestamped with the start of their slice, added up by window.
 
-    In a stream, every pane holds all of the window so far.
+    In a stream, every pane holds all of the window so far. `fanout` is for batch alone: there, each window is first
+    added up in this many parts, by as many workers.
     """
 
     setting: Windows
@@ -52,11 +54,11 @@ class CombineWindows(beam.PTransform[PCollection[tuple[Series, Tallies]], PColle
     def _batch(self, partials: PCollection[tuple[Series, Tallies]]) -> PCollection[PaneOfWindow]:
         """By key alone: where everything is there at once, no engine may call anything late."""
         combine = beam.CombinePerKey(CombineTallies())
-        if self.fanout:
-            combine = combine.with_hot_key_fanout(self.fanout)
+        by_window = partials | "By window" >> beam.ParDo(ToWindows(self.setting)).with_output_types(tuple[Key, Tallies])
+        if self.fanout > 1:
+            by_window |= "In parts" >> AddUpParts(self.fanout)
         return (
-            partials
-            | "By window" >> beam.ParDo(ToWindows(self.setting)).with_output_types(tuple[Key, Tallies])
+            by_window
             | "Add up" >> combine.with_output_types(tuple[Key, Tallies])
             | "Pane" >> beam.MapTuple(_only_pane).with_output_types(PaneOfWindow)
         )
@@ -78,6 +80,43 @@ class CombineWindows(beam.PTransform[PCollection[tuple[Series, Tallies]], PColle
 
 def _only_pane(key: Key, tallies: Tallies) -> PaneOfWindow:
     return key, (0, "on_time", tallies)
+
+
+@dataclass
+class AddUpParts(beam.PTransform[PCollection[tuple[Key, Tallies]], PCollection[tuple[Key, Tallies]]]):
+    """The tallies of each key as the sums of up to `parts` parts.
+
+    Beam's own `with_hot_key_fanout` does the same, but drops the type of the key, and with it the coder.
+    """
+
+    parts: int
+
+    def expand(self, tallies: PCollection[tuple[Key, Tallies]]) -> PCollection[tuple[Key, Tallies]]:
+        part = tuple[tuple[int, Key], Tallies]
+        return (
+            tallies
+            | "Part" >> beam.ParDo(ToPart(self.parts)).with_output_types(part)
+            | "Add up" >> beam.CombinePerKey(CombineTallies()).with_output_types(part)
+            | "Whole" >> beam.MapTuple(_whole).with_output_types(tuple[Key, Tallies])
+        )
+
+
+class ToPart(beam.DoFn):
+    """All keys of a bundle to one part, drawn for the bundle: so a worker still adds up most of it by itself."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+
+    def start_bundle(self) -> None:
+        self.part = random.randrange(self.parts)
+
+    def process(self, element: tuple[Key, Tallies]) -> Iterator[tuple[tuple[int, Key], Tallies]]:
+        key, tallies = element
+        yield (self.part, key), tallies
+
+
+def _whole(part: tuple[int, Key], tallies: Tallies) -> tuple[Key, Tallies]:
+    return part[1], tallies
 
 
 class ToWindows(beam.DoFn):

@@ -29,13 +29,13 @@ def may_be_repeated(option: argparse.Action) -> bool:
     return isinstance(option, argparse._AppendAction)
 
 
-def arguments(name: str, given: Sequence[str]) -> list[str]:
+def arguments(name: str, parameters: Sequence[str]) -> list[str]:
     """The command line that some parameters stand for.
 
     >>> arguments("aggregate", ["--input=gs://b/a.avro gs://b/c.avro", "--as_of=2026-01-01", "--region=europe-west1"])
     ['--input=gs://b/a.avro', '--input=gs://b/c.avro', '--as-of=2026-01-01', '--region=europe-west1']
     """
-    return [written for parameter in given for written in _written(options_of(name), parameter)]
+    return [written for parameter in parameters for written in _written(options_of(name), parameter)]
 
 
 def _written(options: dict[str, argparse.Action], parameter: str) -> Iterator[str]:

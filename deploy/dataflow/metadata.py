@@ -29,17 +29,17 @@ def metadata(name: str) -> dict[str, Any]:
 
 def _parameter(name: str, option: argparse.Action) -> dict[str, Any]:
     several = "; several with a space between them" if may_be_repeated(option) else ""
-    made: dict[str, Any] = {
+    parameter: dict[str, Any] = {
         "name": name,
         "label": name.replace("_", " ").capitalize(),
         "helpText": f"{(option.help or '').replace('; may be repeated', '')}{several}",
         "isOptional": not option.required,
     }
     if option.choices:
-        made["regexes"] = [f"^({'|'.join(option.choices)})$"]
+        parameter["regexes"] = [f"^({'|'.join(option.choices)})$"]
     elif option.type is int:
-        made["regexes"] = ["^[0-9]+$"]
-    return made
+        parameter["regexes"] = ["^[0-9]+$"]
+    return parameter
 
 
 def text(name: str) -> str:

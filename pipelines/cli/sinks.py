@@ -87,7 +87,7 @@ def writable_at_once(names: Sequence[str], patience_seconds: float) -> tuple[Sin
     for text in names:
         if text.partition(":")[0] not in ("postgresql", "postgres"):
             allowed = f"{SCHEMES['postgresql'].form} only, since this is no pipeline"
-            raise UsageError(f"--sink: got {_told(text)!r}, allowed: {allowed}")
+            raise UsageError(f"--sink: got {_without_secret(text)!r}, allowed: {allowed}")
     return sinks_of(names, SinkContext(streaming=False, here=True, patience_seconds=patience_seconds))
 
 
@@ -113,7 +113,7 @@ def closing_line(name: str, sent: int, no_better: int) -> str:
     return f"{sent:,} snapshots to {name}{known}"
 
 
-def _told(text: str) -> str:
+def _without_secret(text: str) -> str:
     """The name of a sink for a message; what follows the scheme may hold a secret."""
     scheme, colon, _ = text.partition(":")
     return f"{scheme}:…" if colon else text
@@ -130,7 +130,7 @@ Check = Callable[[], Sink]
 def _parse(text: str, context: SinkContext) -> Check:
     scheme, colon, target = text.partition(":")
     if not colon or scheme not in SCHEMES:
-        raise UsageError(f"--sink: got {_told(text)!r}, allowed: {_forms()}")
+        raise UsageError(f"--sink: got {_without_secret(text)!r}, allowed: {_forms()}")
     return SCHEMES[scheme].parse(text, target, context)
 
 

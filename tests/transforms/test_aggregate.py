@@ -14,11 +14,12 @@ from typing import Any
 
 import apache_beam as beam
 import fastavro
+import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
 from apache_beam.testing.test_stream import TestStream as Stream
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,7 +86,7 @@ def test_files_messages_and_dicts_are_counted_the_same(tmp_path):
     assert sum(letter.reports for letter in Results.dead_letters if letter.reason == "duplicate") == len(rows)
     (tmp_path / "reports.avro").write_bytes(encode_avro_file(rows))
     with Pipeline(runner="BundleBasedDirectRunner") as pipeline:
-        collect(pipeline | hg.ReadReports(f"{tmp_path}/*.avro") | hg.AggregateReports({"commute": COMMUTE}))
+        collect(pipeline | hg.ReadReports(tmp_path / "*.avro") | hg.AggregateReports({"commute": COMMUTE}))
     assert collected_tallies() == expected
 
 
@@ -97,9 +98,51 @@ def test_batches_are_counted_as_messages_and_as_dicts():
     assert run_aggregate(packed) == expected
 
 
-def test_input_in_windows_of_its_own_is_aggregated_by_event_time():
+@pytest.mark.parametrize("windows", [FixedWindows(60), Sessions(60), SlidingWindows(60, 60)], ids=type)
+def test_input_in_windows_of_its_own_is_aggregated_by_event_time(windows):
     rows = make_report_rows(COMMUTE, 50, 3)
-    assert run_aggregate(rows, "Window" >> beam.WindowInto(FixedWindows(60))) == compute_tallies([COMMUTE], rows)
+    assert run_aggregate(rows, "Window" >> beam.WindowInto(windows)) == compute_tallies([COMMUTE], rows)
+
+
+def test_input_in_windows_that_overlap_is_refused_since_it_would_count_several_times():
+    sliding = beam.Pipeline() | beam.Create([RECORD]) | "Window" >> beam.WindowInto(SlidingWindows(60, 30))
+    with pytest.raises(ValueError, match=r"windows of the input: got SlidingWindows.*allowed: windows that do not ove"):
+        sliding | hg.AggregateReports([COMMUTE])
+
+
+def test_numbers_of_numpy_are_numbers():
+    cells = COMMUTE.simulate(np.linspace(0, 180, 30), seed=1)
+    assert cells.dtype.kind == "u"
+    records = [{**RECORD, "cell": cell, "event_time": np.int64(START)} for cell in cells]
+    plain = [to_row({**RECORD, "cell": int(cell)}) for cell in cells]
+    assert run_aggregate(records) == compute_tallies([COMMUTE], plain)
+
+
+def test_bytes_and_texts_of_other_types_are_what_they_hold():
+    batch = {**to_row(RECORD), "cells": b"\x01\x02"}
+    del batch["cell"]
+    message = encode_message(REPORT_BATCH, batch)
+    for kind in (bytearray, memoryview, np.bytes_):
+        assert encode_report({**batch, "cells": kind(batch["cells"]), "revision": kind(batch["revision"])}) == message
+    assert encode_report({**batch, "collection": np.str_("commute"), "group": None}) == message
+    with pytest.raises(DamagedError, match="cells: got a value of type ndarray, allowed: bytes"):
+        encode_report({**batch, "cells": np.array([1, 2], dtype=np.uint16)})  # how wide a cell is, it does not say
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 3.0, np.float32(3), "3", None, np.uint64(2**63), np.timedelta64(3)])
+def test_what_is_no_integer_of_64_bits_is_damage(value):
+    with pytest.raises(DamagedError, match=r"cell: got .*, allowed: an integer of 64 bits"):
+        encode_report({**RECORD, "cell": value})
+    with pytest.raises(DamagedError, match=r"event_time: got .*, allowed: a time with a zone, or milliseconds since"):
+        encode_report({**RECORD, "event_time": value})
+
+
+def test_hot_keys_are_combined_in_parts_with_the_coder_of_keys(caplog):
+    rows = make_report_rows(COMMUTE, 300, 6)
+    with beam.Pipeline("FnApiRunner") as pipeline:
+        collect(pipeline | beam.Create(rows) | hg.AggregateReports([COMMUTE], as_of=LATER, fanout=4))
+    assert collected_tallies() == compute_tallies([COMMUTE], rows)
+    assert [record.getMessage() for record in caplog.records if "coder" in record.getMessage()] == []
 
 
 HOSTILE = [
@@ -108,7 +151,6 @@ HOSTILE = [
     {**RECORD, "cell": 37.5},
     {**RECORD, "cell": True},
     {**RECORD, "cell": 2**63},
-    {**RECORD, "cells": b"\x00"},
     {**RECORD, "revision": "not hexadecimal"},
     {**RECORD, "revision": b"short"},
     {**RECORD, "event_time": datetime(2026, 1, 1)},
@@ -129,6 +171,13 @@ def test_an_element_that_is_not_a_report_becomes_a_dead_letter_with_a_reason():
     details = [letter.detail for letter in Results.dead_letters]
     assert details.count("cell: got a value of type float, allowed: an integer of 64 bits") == 1
     assert not any("37.5" in detail for detail in details), "a value that is not privatised must not be stored"
+
+
+def test_a_batch_that_is_none_stands_for_an_unknown_number_of_reports():
+    batch = {**RECORD, "cells": b"\x00\x01"}
+    del batch["cell"]
+    run_aggregate([{**batch, "revision": b"short"}, {**batch, "cell": 3}])
+    assert [(letter.reason, letter.reports) for letter in Results.dead_letters] == [("undecodable", None)] * 2
 
 
 def to_row(record):
@@ -237,7 +286,7 @@ def test_aggregate_reports_takes_collections_from_a_file(tmp_path):
 
 
 def test_results_are_written_and_the_best_of_each_window_is_read_back(tmp_path):
-    results = str(tmp_path / "results")
+    results = tmp_path / "results"
     for count in (20, 50, 30):  # the last has fewer reports, and replaces nothing
         with Pipeline(runner="BundleBasedDirectRunner") as pipeline:
             rows = make_report_rows(COMMUTE, count, 4, hours=1)
@@ -262,7 +311,7 @@ def test_results_that_cannot_be_read_are_named_with_a_reason(tmp_path):
         hg.read_snapshots(str(tmp_path))
     with (folder / "damaged.avro").open("wb") as file:
         fastavro.writer(file, REPORT.parsed, make_report_rows(COMMUTE, 1, 1))
-    with pytest.raises(hg.ResultsError, match="files that hold something else than snapshots"):
+    with pytest.raises(hg.ResultsError, match=r"damaged\.avro: a record without status, allowed: snapshots"):
         hg.read_snapshots(str(tmp_path))
 
 
@@ -309,6 +358,25 @@ def test_a_missing_library_is_named_with_its_extra(hidden, code, message):
     completed = subprocess.run([sys.executable, "-c", hide + code], capture_output=True, text=True, check=False)
     assert completed.returncode == 1
     assert message in completed.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_what_is_not_installed_is_left_out_of_the_names_and_of_help():
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('psycopg', 'confluent_kafka', 'google.cloud')))\n"
+        "import inspect, pydoc, hushgram.beam as hg\n"
+        "from hushgram.beam import *\n"
+        "members = dict(inspect.getmembers(hg))\n"
+        "assert set(hg.__all__) <= members.keys() & set(dir(hg)) & globals().keys()\n"
+        "assert 'class AggregateReports' in pydoc.plain(pydoc.render_doc(hg))\n"
+        "print(*sorted(set(hg._EXTRAS) & set(hg.__all__)))\n"
+        "hg.InsertIntoBigQuery"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.stdout == "ExposeToPrometheus\n"
+    line = "ImportError: hushgram.beam.InsertIntoBigQuery needs google.cloud.bigquery: pip install 'hushgram[gcp]'"
+    assert ended.stderr.splitlines()[-1] == line
 
 
 def run_python(*arguments, cwd):

@@ -38,7 +38,7 @@ from hushgram.transforms.sources.message_batch import (
     received_times,
 )
 from hushgram.transforms.uploads import SHARDS, unpack
-from tests.helpers.reports import HOUR, START, make_batch_rows, make_report_rows
+from tests.helpers.reports import DAY, HOUR, START, make_batch_rows, make_report_rows
 
 OLD, YOUNG = 2 * HOUR, 1000
 LONG = Collection(name="long", low=0, high=1, buckets=4, epsilon=1, windows=Windows(max_age=OLD))
@@ -271,6 +271,17 @@ def test_letters_carry_offset_receipt_and_payload():
     }
     assert {letter.source for letter in letters} == {"t[0]"}
     assert PARSER.received(make_poll(rows, received)) == START + 4
+
+
+def test_a_letter_about_a_time_tells_the_receipt_that_it_was_judged_by():
+    rows = [make_row(LONG, START - OLD - 9), make_row(LONG, START + DAY)]
+    letters = {letter.reason: letter.detail for letter in PARSER.parse(make_poll(rows, [START, START + 1000]))}
+    assert letters == {
+        "too_old": "event time 2025-12-31 21:59:59 UTC of 'long', received at 2026-01-01 00:00:00 UTC",
+        "from_the_future": "event time 2026-01-02 00:00:00 UTC of 'long', received at 2026-01-01 00:00:01 UTC",
+    }
+    [refusal] = accept(INDEX, from_records(REPORT, [make_row(LONG, START + DAY)]), START)[1]
+    assert refusal.detail.endswith(", received at 2026-01-01 00:00:00 UTC")
 
 
 def make_message(partition, offset, stamp, value=b"x", error=None, epoch=None):

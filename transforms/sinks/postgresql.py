@@ -70,8 +70,8 @@ def _or_null(number: float) -> float | None:
 
 def connect(url: str) -> Connection:
     """A connection. Passwords are not in the URL: libpq takes them from the environment or a file, where it runs."""
-    given = conninfo_to_dict(url)
-    settings: dict[str, Any] = {name: value for name, value in CONNECTION.items() if name not in given}
+    options = conninfo_to_dict(url)
+    settings: dict[str, Any] = {name: value for name, value in CONNECTION.items() if name not in options}
     # Statements are not kept on the server: a pooler in between may give each transaction another one.
     return psycopg.connect(make_conninfo(url, **settings), autocommit=True, prepare_threshold=None)
 

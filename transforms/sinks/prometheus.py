@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from hushgram.schemas.records import REASONS, DeadLetter, Quantile, Snapshot
+from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.dead_letters import ByMinute
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.sinks.latest import Board, BoardCoder, Entry, MergeBoards
@@ -112,9 +114,9 @@ class KeepBoard(beam.DoFn):
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def process(self, element: tuple[str, Board], kept: Any = beam.DoFn.StateParam(BOARD)) -> None:
-        board = Board.merge([kept.read() or Board(), element[1]])
-        kept.write(board)
+    def process(self, element: tuple[str, Board], state: Any = beam.DoFn.StateParam(BOARD)) -> None:
+        board = Board.merge([state.read() or Board(), element[1]])
+        state.write(board)
         write(board, self.path, streaming=True)
 
 
@@ -132,16 +134,20 @@ class ExposeToPrometheus(beam.PTransform[tuple[PCollection[Snapshot], PCollectio
     >>> (snapshots, dead_letters) | expose  # doctest: +SKIP
     """
 
-    path: str
+    path: AnyPath
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.path = check_path("path", self.path)
 
     def expand(self, results: tuple[PCollection[Snapshot], PCollection[DeadLetter]]) -> PCollection[None]:
-        snapshots, dead_letters = results
+        (snapshots, dead_letters), path = results, os.fspath(self.path)
         new = snapshots | "Of a bundle" >> beam.ParDo(OfBundle()).with_output_types(Board)
         if snapshots.is_bounded:
             refused = dead_letters | "Refused" >> beam.Map(Board.of_letter).with_output_types(Board)
             both = (new, refused) | "Both" >> beam.Flatten()
             board = both | "One board" >> beam.CombineGlobally(MergeBoards())
-            return board | "Write" >> beam.Map(write, self.path, streaming=False).with_output_types(None)
+            return board | "Write" >> beam.Map(write, path, streaming=False).with_output_types(None)
         refused = (
             dead_letters
             | "By minute" >> ByMinute()
@@ -151,7 +157,7 @@ class ExposeToPrometheus(beam.PTransform[tuple[PCollection[Snapshot], PCollectio
         )
         keyed = new | "One key" >> beam.Map(_keyed).with_output_types(tuple[str, Board])
         both = (keyed, refused) | "Both" >> beam.Flatten()
-        return both | "Keep and write" >> beam.ParDo(KeepBoard(self.path)).with_input_types(
+        return both | "Keep and write" >> beam.ParDo(KeepBoard(path)).with_input_types(
             tuple[str, Board]
         ).with_output_types(None)
 

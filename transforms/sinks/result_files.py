@@ -5,6 +5,7 @@ A file appears whole or not at all, and the same result has the same name, so th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from apache_beam.pvalue import PCollection
 
 from hushgram.schemas.avro_schemas import DEAD_LETTER, HISTOGRAM, SNAPSHOT, Definition
 from hushgram.schemas.records import DeadLetter, Histogram, Snapshot
+from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.dead_letters import ByMinute
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.sinks.files import (
@@ -47,15 +49,16 @@ class WriteSnapshots(beam.PTransform[PCollection[Snapshot], PCollection[str]]):
 
     folder: ClassVar[str] = "snapshots"
     definition: ClassVar[Definition] = SNAPSHOT
-    path: str
+    path: AnyPath
     format: str = "avro"
 
     def __post_init__(self) -> None:
         super().__init__()
         check_format(self.format)
+        self.path = check_path("path", self.path)
 
     def expand(self, records: PCollection[Any]) -> PCollection[str]:
-        directory = FileSystems.join(self.path, self.folder)
+        directory = FileSystems.join(os.fspath(self.path), self.folder)
         if records.is_bounded:
             return records | "Windows" >> WriteWindows(directory, self.definition, self.format)
         write = WritePane(directory, self.definition, self.format)
@@ -83,12 +86,13 @@ class WriteDeadLetters(beam.PTransform[PCollection[DeadLetter], PCollection[str]
     'jsonl'
     """
 
-    path: str
+    path: AnyPath
     format: str = "avro"
 
     def __post_init__(self) -> None:
         super().__init__()
         check_format(self.format)
+        self.path = check_path("path", self.path)
         self.directory = FileSystems.join(self.path, "dead_letters")
 
     def expand(self, dead_letters: PCollection[DeadLetter]) -> PCollection[str]:

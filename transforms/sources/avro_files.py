@@ -24,6 +24,7 @@ from hushgram.schemas.container import (
     skip_to_sync,
 )
 from hushgram.schemas.records import Reason
+from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.filesystem import as_text, match_files, open_file
 
 RUN_BYTES = 1 << 20
@@ -134,10 +135,14 @@ class ReadReports(beam.PTransform[PBegin, PCollection[BlockRun | Damage]]):
     FileNotFoundError: no file matches no/such/folder/*.avro
     """
 
-    pattern: str
+    pattern: AnyPath
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.pattern = check_path("pattern", self.pattern)
 
     def expand(self, pipeline: PBegin) -> PCollection[BlockRun | Damage]:
-        files = match_files(self.pattern).files
+        files = match_files(os.fspath(self.pattern)).files
         if not files:
             raise FileNotFoundError(f"no file matches {self.pattern}")
         absolute = [(file.path if "://" in file.path else os.path.abspath(file.path), file.size) for file in files]

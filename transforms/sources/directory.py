@@ -24,6 +24,7 @@ from apache_beam.pvalue import PBegin, PCollection
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.filesystem import as_text, is_local, kind_of, match_files, open_file
 from hushgram.transforms.sources.avro_files import BlockRun, Damage, read_file
 from hushgram.transforms.sources.directory_state import Directory, DirectoryState
@@ -104,7 +105,7 @@ class WatchDirectory(beam.DoFn):
         tracker: Any = beam.DoFn.RestrictionParam(Directory()),
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(Watermarks()),
     ) -> Iterator[Any]:
-        asked = now()
+        listing_time = now()
         state = DirectoryState(*tracker.current_restriction())
         try:
             files = self._listed(element)
@@ -120,9 +121,9 @@ class WatchDirectory(beam.DoFn):
                 return
             yield _letter(name, start, "the file was gone before it was read to its end", state.received)
         caught_up, claims = True, Claims(tracker)
-        for name, start in state.waiting(files, asked).items():
+        for name, start in state.waiting(files, listing_time).items():
             changed, path = files[name]
-            state = replace(state, received=max(state.received, min(changed, asked)))
+            state = replace(state, received=max(state.received, min(changed, listing_time)))
             claims.of(state.without(name), name, start)
             try:
                 with open_file(path) as stream:
@@ -143,7 +144,7 @@ class WatchDirectory(beam.DoFn):
                 caught_up = False
                 break
         if caught_up:
-            state = replace(state.at_rest(), received=max(state.received, asked - CLOCK_MARGIN))
+            state = replace(state.at_rest(), received=max(state.received, listing_time - CLOCK_MARGIN))
             if not tracker.try_claim(state.restriction):
                 return
         advance(watermark, DirectoryState(*tracker.current_restriction()).received, self.max_delay)
@@ -225,15 +226,19 @@ class WatchReports(beam.PTransform[PBegin, PCollection[BlockRun | Damage]]):
     >>> reports = pipeline | watch  # doctest: +SKIP
     """
 
-    directory: str
+    directory: AnyPath
     max_delay_ms: int = 120_000
     patience_ms: int = PATIENCE_MS
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.directory = check_path("directory", self.directory)
 
     def expand(self, pipeline: PBegin) -> PCollection[BlockRun | Damage]:
         watch = WatchDirectory(self.max_delay_ms, self.patience_ms)
         return (
             pipeline
-            | "Directory" >> beam.Create([self.directory])
+            | "Directory" >> beam.Create([os.fspath(self.directory)])
             | "Spread" >> beam.Reshuffle()
             | "Watch" >> beam.ParDo(watch).with_output_types(BlockRun | Damage)
         )

@@ -220,10 +220,10 @@ class ReadPolls(beam.DoFn):
     def _follow_the_clock(self, client: Any, topic: str, positions: Positions) -> Positions:
         """With the received time of empty partitions moved on."""
         for partition, position in positions.partitions.items():
-            asked = now()
+            request_time = now()
             ends = self._ends(client, topic, partition)
-            if ends is not None and ends[1] <= position.offset and asked - CLOCK_MARGIN > position.received:
-                positions = positions.moved(partition, replace(position, received=asked - CLOCK_MARGIN))
+            if ends is not None and ends[1] <= position.offset and request_time - CLOCK_MARGIN > position.received:
+                positions = positions.moved(partition, replace(position, received=request_time - CLOCK_MARGIN))
         return positions
 
     def _commit(self, client: Any, topic: str, positions: Positions) -> None:

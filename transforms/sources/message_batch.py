@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms.window import GlobalWindow, GlobalWindows, TimestampedValue
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows, SlidingWindows, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -89,15 +89,29 @@ class BatchMessages(beam.PTransform[PCollection[Any], PCollection[Read]]):
 
     A record that is no report is handed on as damage, and so is anything else. In a stream the timestamp of a message
     is the time of its receipt; `source` is what dead letters name as the place that it came from.
+
+    Windows of the input have no effect, but that an element counts once for each window that it lies in. So sliding
+    ones are refused; how many windows a WindowFn that is not Beam's own gives to an element, cannot be known.
     """
 
     source: str = "messages"
 
     def expand(self, messages: PCollection[Any]) -> PCollection[Read]:
+        check_windows(messages.windowing.windowfn)
         if not isinstance(messages.windowing.windowfn, GlobalWindows):
             messages |= "Global" >> beam.WindowInto(GlobalWindows())
         gather = GatherMessages(self.source, streaming=not messages.is_bounded)
         return messages | "Gather" >> beam.ParDo(gather).with_output_types(Read)
+
+
+def check_windows(windows: WindowFn) -> None:
+    """Refuses windows that overlap."""
+    if isinstance(windows, SlidingWindows) and windows.size > windows.period:
+        raise ValueError(
+            f"windows of the input: got SlidingWindows of {windows.size.micros / 1e6:g} seconds every"
+            f" {windows.period.micros / 1e6:g}, in which a report would count several times, allowed: windows that do"
+            " not overlap; leave out the step that makes them: the windows of results are those of the collection"
+        )
 
 
 class GatherMessages(beam.DoFn):
@@ -118,7 +132,8 @@ class GatherMessages(beam.DoFn):
         try:
             message = _message(element)
         except DamagedError as error:
-            yield Damage(self.source, None, str(error), received if self.streaming else None, reports=1)
+            reports = None if isinstance(element, Mapping) and "cells" in element else 1
+            yield Damage(self.source, None, str(error), received if self.streaming else None, reports=reports)
             return
         self.messages.append((received, message))
         self.bytes += len(message)

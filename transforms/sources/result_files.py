@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from hushgram.schemas.reader import avro_records
 from hushgram.schemas.records import Histogram, Key, Snapshot
+from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.filesystem import Matched, match_files, open_file
 from hushgram.transforms.run_store import DEAD_LETTERS, committed_runs, listed_again_if_gone
 from hushgram.transforms.runs import run_folder
@@ -35,7 +36,7 @@ class ResultsError(Exception):
     """
 
 
-def read_snapshots(path: str) -> list[Snapshot]:
+def read_snapshots(path: AnyPath) -> list[Snapshot]:
     """The snapshots in a folder that `WriteSnapshots` or the command has written: of each window, the best pane.
 
     Args:
@@ -45,23 +46,23 @@ def read_snapshots(path: str) -> list[Snapshot]:
         Snapshots by collection, window and group; group None, which is all groups together, comes first.
 
     Raises:
-        ResultsError: There is no snapshot, or a file cannot be read.
+        ResultsError: There is no snapshot, or a file cannot be read, or holds something else; the error names it.
 
     >>> read_snapshots("no/such/folder")
     Traceback (most recent call last):
     hushgram.transforms.sources.result_files.ResultsError: no/such/folder: no such directory
     """
-    return read_results(path, "snapshots", Snapshot.from_avro)
+    return read_results(check_path("path", path), "snapshots", Snapshot.from_avro)
 
 
-def read_histograms(path: str) -> list[Histogram]:
+def read_histograms(path: AnyPath) -> list[Histogram]:
     """The histograms in a folder of results, as `read_snapshots` reads snapshots.
 
     >>> read_histograms("no/such/folder")
     Traceback (most recent call last):
     hushgram.transforms.sources.result_files.ResultsError: no/such/folder: no such directory
     """
-    return read_results(path, "histograms", Histogram.from_avro)
+    return read_results(check_path("path", path), "histograms", Histogram.from_avro)
 
 
 def log_passed_over(found: Matched) -> None:
@@ -76,24 +77,56 @@ def read_results(
     report_passed_over: Callable[[Matched], None] = log_passed_over,
 ) -> list[Result]:
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
-    try:
-        return listed_again_if_gone(lambda: best(map(from_avro, _records(directory, kind, report_passed_over))))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ResultsError(f"{directory}: files that hold something else than {kind}: no {error}") from None
+
+    def read() -> list[Result]:
+        paths = _paths(directory, kind, report_passed_over)
+        return best(result for path in paths for result in read_result_file(path, kind, from_avro))
+
+    results = listed_again_if_gone(read)
+    if not results:
+        raise ResultsError(f"{directory}: {none_there(directory, kind)}")
+    return results
 
 
-def _records(directory: str, kind: str, report_passed_over: Callable[[Matched], None]) -> Iterator[Any]:
-    paths = list[str]()
+def _paths(directory: str, kind: str, report_passed_over: Callable[[Matched], None]) -> list[str]:
+    letters = FileSystems.join(directory, DEAD_LETTERS, "")
     for folder in (FileSystems.join(directory, kind), directory):
         found = matching(folder, "*/*")
         report_passed_over(found)
-        paths = [file.path for file in found.files]
+        paths = [file.path for file in found.files if not file.path.startswith(letters)]
         if paths:
-            break
-    if not paths:
-        raise ResultsError(f"{directory}: {none_there(directory, kind)}")
-    for path in paths:
-        yield from read_records(path)
+            return paths
+    return []
+
+
+def read_result_file(path: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
+    """The results of one file, which may be anyone's; a ResultsError if it holds something else."""
+    return [_result(path, kind, from_avro, record) for record in read_records(path)]
+
+
+def _result(path: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result], record: Any) -> Result:
+    if not isinstance(record, Mapping):
+        raise ResultsError(f"{path}: got a value of type {type(record).__name__}, allowed: {kind}")
+    try:
+        result = from_avro(record)
+        _check_order(result)
+    except KeyError as error:
+        raise ResultsError(f"{path}: a record without {error.args[0]}, allowed: {kind}") from None
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ResultsError(f"{path}: a value of a wrong type, allowed: {kind} ({error})") from None
+    return result
+
+
+def _check_order(result: Snapshot | Histogram) -> None:
+    """What results are sorted and compared by must be of the types that can be."""
+    key = result.key
+    for value, kind in (
+        (key.collection, str),
+        (key.group or "", str),
+        *((number, int) for number in (key.window_start, key.window_end, *result.rank)),
+    ):
+        if not isinstance(value, kind):
+            raise TypeError(f"{value!r} is no {kind.__name__}")
 
 
 def letter_folders(directory: str) -> list[str]:
@@ -140,7 +173,7 @@ def read_records(path: str) -> list[Any]:
         if path.endswith(".parquet"):
             return pq.read_table(io.BytesIO(data)).to_pylist()
         if path.endswith(".jsonl"):
-            return [json.loads(line) for line in data.splitlines()]
+            return [json.loads(line) for line in data.splitlines() if line.strip()]
         return list(avro_records(data))
     except FileNotFoundError:
         raise

@@ -6,8 +6,8 @@ const SYMBOLS = new Map([
   ["on_time", "circle"],
   ["late", "diamond"],
 ]);
-const MANY = 150; // so many windows are an area, not bars of their own
-const FEW = 30; // so many windows have points with bars; more have a line in a ribbon
+const MANY = 150; // more windows than this are an area, not bars of their own
+const FEW = 30; // up to this many windows have points with bars; more have a line in a ribbon
 
 function drawReports(element, { collection, window, all: [first] }, choose) {
   const { series, windows, label } = first;
