@@ -60,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.follow:
         follow(options.directory)
     snapshots = read_results(options.directory, "snapshots", Snapshot.from_avro)
-    truths = {window: truth for path in options.truth for window, truth in _truth(path).items()}
+    truths = {window: truth for path in options.truth for window, truth in read_truth(path).items()}
     for line in tables(snapshots, truths, options.groups, options.fewest):
         say(line)
     return 0
@@ -218,7 +218,7 @@ def bars(probabilities: FloatArray, width: int = MOST_PICTURE) -> str:
     return "".join(BARS[round(8 * height)] for height in sums / max(float(sums.max()), 1e-300))
 
 
-def _truth(path: str) -> dict[Window, Truth]:
+def read_truth(path: str) -> dict[Window, Truth]:
     try:
         lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
         return {(t["collection"], t["group"], t["window_start"], t["window_end"]): t for t in lines}

@@ -22,7 +22,7 @@ from hushgram.pipelines.domain_warnings import outside_words
 from hushgram.pipelines.formatting import shown
 from hushgram.pipelines.plan import figure
 from hushgram.pipelines.plan.text import Plan, as_json, report_lines
-from hushgram.pipelines.simulate.shapes import draw_for, known_values
+from hushgram.pipelines.simulate.shapes import draw_for, known_values, missing_words
 from hushgram.planning import (
     MOST_REPORTS,
     Level,
@@ -122,13 +122,15 @@ def execute(options: argparse.Namespace) -> int:
 
 def shapes_for(collection: Collection, names: Sequence[str], seed: int) -> tuple[list[Shape], list[str]]:
     """Distributions on the grid of the collection, each from values drawn as `hushgram simulate` draws them; and a line
-    for each end of the domain that values of one lie beyond, or crowd at."""
+    for missing values, and for each end of the domain that values of one lie beyond, or crowd at."""
     parts = grid(collection)
     shapes, cautions = [], []
     for name in dict.fromkeys(names):
-        values = draw_for(collection, name, "--shape")(VALUES, np.random.default_rng(seed))
+        draw = draw_for(collection, name, "--shape")
+        values = draw(VALUES, np.random.default_rng(seed))
         places = find_buckets(collection.domain.to_unit(values), parts)
         shapes.append(Shape(name, np.bincount(places, minlength=parts) / VALUES))
+        cautions += missing_words(draw)
         cautions += [f"{shown(name)}: {line}" for line in outside_words(collection, values)]
     return shapes, cautions
 

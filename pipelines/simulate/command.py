@@ -37,7 +37,7 @@ from hushgram.pipelines.simulate.devices import (
     truth,
 )
 from hushgram.pipelines.simulate.kafka_feed import Faults, Live, send
-from hushgram.pipelines.simulate.shapes import draw_for, known_values
+from hushgram.pipelines.simulate.shapes import draw_for, known_values, missing_words
 from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
 from hushgram.schemas.writer import encode_reports, write_container
 from hushgram.transforms.filesystem import atomically
@@ -121,6 +121,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.output:
         check_directory("--output", options.output)
     draws = [(collection, draw_for(collection, options.values)) for collection in chosen]
+    for line in missing_words(draws[0][1]):  # the same values for all collections
+        say(line)
     started, live = time.monotonic(), _live(options) if options.kafka else None
     start, span = parse_time("--start", options.start), int(options.hours * HOUR)
     # What happens live happens once: reports with the ids of an earlier run would not be counted.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 
@@ -14,11 +15,30 @@ from hushgram import Collection, _validation
 from hushgram._arrays import FloatArray
 from hushgram.domain import Domain
 from hushgram.pipelines.cli.console import UsageError
-from hushgram.pipelines.simulate.column_files import JSON_LINES, read_column, read_numbers
+from hushgram.pipelines.formatting import count, shown
+from hushgram.pipelines.simulate.column_files import JSON_LINES, Column, find_column, read_column, read_numbers
 
 BUNDLED = Path(__file__).parent / "data"
 
 Draw = Callable[[int, np.random.Generator], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnDraw:
+    """Draws from the numbers of a file."""
+
+    source: str
+    column: Column
+
+    def __call__(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return rng.choice(self.column.numbers, n)
+
+
+def missing_words(draw: Draw) -> list[str]:
+    """A line about the cells without a number, if values come from a file that has some."""
+    if not isinstance(draw, ColumnDraw) or not draw.column.missing:
+        return []
+    return [f"{shown(draw.source)}: {draw.column.missing_words()}"]
 
 
 def _two_hills(n: int, rng: np.random.Generator) -> FloatArray:
@@ -62,20 +82,21 @@ def draw_for(collection: Collection, text: str, option: str = "--values") -> Dra
         try:
             drawn = _distribution((IN_UNITS if in_units else ON_THE_DOMAIN)[match[1]], match[2] or "")
         except ValueError as error:
-            raise UsageError(f"{option} {text}: {error}") from None
+            raise UsageError(f"{option} {shown(text)}: {error}") from None
         return drawn if in_units else _stretched(collection.domain, drawn)
-    path, _, column = text.rpartition(":")
     try:
-        if path and Path(path).is_file():
-            return _column(path, column)
         if text and Path(text).is_dir():
             return _earlier(collection, text)
-        if Path(text).is_file():
-            return _stretched(collection.domain, _histogram(_counts(text)))
+        if found := find_column(text):
+            path, column = found
+            if column is not None:
+                return ColumnDraw(text, read_numbers(path, column))
+            return _stretched(collection.domain, _histogram(_counts(path)))
     except Exception as error:  # a foreign file may raise what its reader happens to raise
-        raise UsageError(f"{option} {text}: {' '.join(str(error).split())[:MOST_OF_AN_ERROR]}") from None
+        raise UsageError(f"{option} {shown(text)}: {' '.join(str(error).split())[:MOST_OF_AN_ERROR]}") from None
+    path = text.rpartition(":")[0]
     if path or "/" in text or Path(text).suffix in ENDINGS:
-        raise UsageError(f"{option} {text}: no such file or directory: {path or text}")
+        raise UsageError(f"{option} {shown(text)}: no such file or directory: {shown(path or text)}")
     close = _validation.suggest(text.partition("(")[0], [name.partition("(")[0] for name in known_values().split(", ")])
     raise UsageError(f"{option}: got {text!r}, allowed: {known_values()}{close}")
 
@@ -106,11 +127,6 @@ def _bundled(path: Path) -> Draw:
     return lambda n, rng: rng.choice(units, n, p=shares)
 
 
-def _column(path: str, column: str) -> Draw:
-    values = read_numbers(path, column)
-    return lambda n, rng: rng.choice(values, n)
-
-
 def _counts(path: str) -> FloatArray:
     """A histogram over equal parts of the domain: a list in JSON, or the column or array `counts` of a file."""
     if path.endswith(".json"):
@@ -122,7 +138,10 @@ def _counts(path: str) -> FloatArray:
         with np.load(path) as file:
             return np.asarray(file["counts"], dtype=np.float64)
     if path.endswith((".csv", ".parquet")):
-        return read_column(path, "counts")
+        counts = read_column(path, "counts")
+        if counts.missing:
+            raise ValueError(f"got no number in {count(counts.missing, 'row')}, allowed: a count in each row")
+        return counts.numbers
     raise ValueError("allowed: counts as .json, .npz, .csv or .parquet, or a column of values as FILE:COLUMN")
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from hushgram._arrays import FloatArray
 from hushgram.config import DOMAIN_KEYS
 from hushgram.pipelines.cli.console import UsageError, command_parser, complain, say
 from hushgram.pipelines.cli.outputs import check_directory, writing
-from hushgram.pipelines.formatting import number, shown
-from hushgram.pipelines.simulate.column_files import read_numbers
+from hushgram.pipelines.formatting import count, number, share, shown
+from hushgram.pipelines.simulate.column_files import Column, find_column, read_numbers
 from hushgram.pipelines.simulate.devices import fleet_generator, simulate_devices, truth
-from hushgram.pipelines.trial.proposal import propose
+from hushgram.pipelines.trial.proposal import DEFAULT_MECHANISM, propose
 
 EXAMPLE = "hushgram try data.csv:minutes --unit minutes --epsilon 1"
 OUTPUT = "hushgram-try"
@@ -47,22 +48,29 @@ def run(argv: Sequence[str]) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    name, values = read_values(options.values)
+    name, column = read_values(options.values)
+    values = column.numbers
     collection = collection_for(name, values, options)
     output = Path(options.output)
     make_folder(output)
-    say(f"{values.size:,} values from {number(values.min())} to {number(values.max())}")
+    if column.missing:
+        say(column.missing_words())
+    say(f"{count(values.size, 'value')} from {number(values.min())} to {number(values.max())}")
     say(f"domain: {describe(collection)}")
+    outside = int(((values < collection.low) | (values > collection.high)).sum())
+    if outside:
+        many = f"{count(outside, 'value')}, {share(outside / values.size)}"
+        say(f"outside the domain: {many}; each counts as the nearest end")
     devices = simulate(collection, values, output)
     say(f"{devices:,} devices report one value each" + ("" if devices == values.size else ", drawn at random"))
     # Only here: a wrong option is answered before Beam is loaded.
-    from hushgram.pipelines import aggregate, show
+    from hushgram.pipelines import aggregate
 
     definition, results = str(output / "collections.yaml"), str(output / "results")
     reports = str(output / "reports" / "*.avro")
     code = aggregate.run(["--collections", definition, "--input", reports, "--output", results, "--run", "try"])
     if code == 0:
-        show.run([results, "--truth", str(output / "truth.jsonl")])
+        show_results(results, str(output / "truth.jsonl"), proposed=options.low is None and options.high is None)
         page = write_page(results, output / "page.html", collection.name)
         say(f"\nThe collection, as in {definition}:\n\n{yaml_of(collection)}")
         if page:
@@ -71,16 +79,17 @@ def execute(options: argparse.Namespace) -> int:
     return code
 
 
-def read_values(text: str) -> tuple[str, FloatArray]:
+def read_values(text: str) -> tuple[str, Column]:
     """The name of a collection for the values that `FILE:COLUMN` names, and the values."""
-    path, _, column = (text, "", "") if Path(text).is_file() else text.rpartition(":")
-    if not path or not Path(path).is_file():
-        raise UsageError(f"{text}: no such file: {path or text}; allowed: FILE:COLUMN, such as data.csv:minutes")
+    found = find_column(text)
+    if found is None:
+        missing = shown(text.rpartition(":")[0] or text)
+        raise UsageError(f"{shown(text)}: no such file: {missing}; allowed: FILE:COLUMN, such as data.csv:minutes")
+    path, column = found
     try:
-        values = read_numbers(path, column or None)
+        return column or Path(path).stem, read_numbers(path, column or None)
     except Exception as error:  # a foreign file may raise what its reader happens to raise
-        raise UsageError(f"{text}: {' '.join(str(error).split())[:MOST_OF_AN_ERROR]}") from None
-    return column or Path(path).stem, values
+        raise UsageError(f"{shown(text)}: {' '.join(str(error).split())[:MOST_OF_AN_ERROR]}") from None
 
 
 def collection_for(name: str, values: FloatArray, options: argparse.Namespace) -> Collection:
@@ -93,21 +102,32 @@ def collection_for(name: str, values: FloatArray, options: argparse.Namespace) -
     if float(np.abs(values).max()) > 1e150:
         raise UsageError(f"{options.values}: got {values[np.abs(values).argmax()]:g}, allowed: at most 1e150")
     proposal = propose(values, options.low, options.high)
+    label = shown(name)[:128]
     try:
-        return Collection(name=shown(name)[:128], epsilon=options.epsilon, unit=options.unit, **proposal.parameters())
+        return Collection(name=label, epsilon=options.epsilon, unit=options.unit, **proposal.parameters())
     except CollectionError as error:
-        raise UsageError(f"--{str(error).partition(': ')[2]}") from None
+        message = str(error).removeprefix(f"collection {label!r}: ")
+        if options.high is None and options.low is not None and message.startswith("high: "):
+            allowed = f"less than {number(proposal.high)}, where the proposed domain ends, or --high beside it"
+            raise UsageError(f"--low: got {options.low:,.10g}, allowed: {allowed}") from None
+        if options.low is None and options.high is not None and options.high <= proposal.low:
+            allowed = f"more than {number(proposal.low)}, where the proposed domain begins, or --low beside it"
+            raise UsageError(f"--high: got {options.high:,.10g}, allowed: {allowed}") from None
+        raise UsageError(f"--{message}") from None
 
 
 def describe(collection: Collection) -> str:
     """
     >>> describe(Collection(name="age", low=0, high=99, buckets=100, integer=True, unit="years", epsilon=1))
     '0 to 99 years, whole numbers, 100 buckets, at ε = 1'
+    >>> describe(Collection(name="answer", low=0, high=1, buckets=2, mechanism="randomized_response", epsilon=1))
+    '0 to 1, 2 buckets, by randomized_response, at ε = 1'
     """
     unit = f" {shown(collection.unit)}" if collection.unit else ""
     kind = ", on a log scale" if collection.scale == "log" else ", whole numbers" if collection.integer else ""
     ends = f"{collection.low:,.10g} to {collection.high:,.10g}"
-    return f"{ends}{unit}{kind}, {collection.buckets:,} buckets, at ε = {collection.epsilon:g}"
+    means = "" if collection.mechanism.name == DEFAULT_MECHANISM else f", by {collection.mechanism.name}"
+    return f"{ends}{unit}{kind}, {collection.buckets:,} buckets{means}, at ε = {collection.epsilon:g}"
 
 
 def yaml_of(collection: Collection) -> str:
@@ -123,7 +143,7 @@ def yaml_of(collection: Collection) -> str:
     """
     import yaml
 
-    keys = (*DOMAIN_KEYS, "epsilon", "buckets")
+    keys = (*DOMAIN_KEYS, "epsilon", "buckets", "mechanism")
     chosen = {name: value for name, value in collection.to_dict().items() if name in keys}
     domain = {name: _shortest(chosen.pop(name)) for name in DOMAIN_KEYS if name in chosen}
     entry = {"collections": {collection.name: {"domain": domain, **chosen}}}
@@ -164,6 +184,20 @@ def simulate(collection: Collection, values: FloatArray, output: Path) -> int:
         lines = [json.dumps(line) + "\n" for line in truth(collection, devices)]
         (output / "truth.jsonl").write_text("".join(lines), encoding="utf-8")
     return count
+
+
+def show_results(results: str, truth: str, proposed: bool) -> None:
+    """Prints the estimate beside the truth. Values that crowd at an end of a domain which was proposed for them belong
+    there: of such a domain there is no warning."""
+    from hushgram.pipelines import show
+    from hushgram.pipelines.results import read_results
+    from hushgram.schemas.records import Snapshot
+
+    snapshots = read_results(results, "snapshots", Snapshot.from_avro)
+    if proposed:
+        snapshots = [replace(snapshot, heavy_low_end=None, heavy_high_end=None) for snapshot in snapshots]
+    for line in show.tables(snapshots, show.read_truth(truth)):
+        say(line)
 
 
 def write_page(results: str, page: Path, title: str) -> str | None:

@@ -9,7 +9,8 @@ The rule, in the order of its steps:
 3. The ends are moved outwards to round numbers: 1, 2 or 5 times a power of ten on a logarithmic scale, else multiples
    of such a number of about a tenth of the length. Numbers that begin near zero begin at zero, unless they are a few
    whole numbers.
-4. Whole numbers of at most 1024 values have a bucket for each.
+4. Whole numbers of at most 1024 values have a bucket for each. Those of at most 16 are reported by randomized response:
+   smoothing would take a few numbers that differ for one smooth hill.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import Any
 import numpy as np
 
 from hushgram._arrays import FloatArray
+from hushgram.mechanisms import RandomizedResponse, SquareWave
 
+DEFAULT_MECHANISM = SquareWave.name
 BULK = (0.005, 0.995)
 REACH = 0.5
 """Values this many lengths of the bulk outside of it are still covered."""
@@ -32,6 +35,11 @@ MIDDLE = (0.2, 0.8)
 NEAR_ZERO = 0.25
 """A domain whose low end is less than this share of its high end begins at zero."""
 MOST_WHOLE_NUMBERS = 1024
+MOST_ANSWERS = 16
+"""The most whole numbers that are reported by randomized response, whose error grows with their number, while that of
+a wave does not. At ε = 1 and 10,000 reports its expected W1 was less than a wave's for 16 numbers of all shapes tried
+(smooth, steep, spiky, random), uniform ones aside, and twice as large for 24 of a smooth shape; at 100,000 reports the
+two were equal for 32."""
 BUCKETS = 1024
 STEPS = 10
 """The step of round numbers is about this part of the length."""
@@ -48,6 +56,7 @@ class Proposal:
     scale: str = "linear"
     integer: bool = False
     buckets: int = BUCKETS
+    mechanism: str = DEFAULT_MECHANISM
 
     def parameters(self) -> dict[str, Any]:
         """As `Collection` takes them; those left out that have their default."""
@@ -57,6 +66,7 @@ class Proposal:
             **({} if self.scale == "linear" else {"scale": self.scale}),
             **({"integer": True} if self.integer else {}),
             **({} if self.buckets == BUCKETS and not self.integer else {"buckets": self.buckets}),
+            **({} if self.mechanism == DEFAULT_MECHANISM else {"mechanism": self.mechanism}),
         }
 
 
@@ -64,7 +74,9 @@ def propose(values: FloatArray, low: float | None = None, high: float | None = N
     """The domain for some finite numbers, not all of them equal; an end that is set stays as it is.
 
     >>> propose(np.array([18.0, 25.0, 31.0, 47.0, 64.0, 93.0]))
-    Proposal(low=0.0, high=95.0, scale='linear', integer=True, buckets=96)
+    Proposal(low=0.0, high=95.0, scale='linear', integer=True, buckets=96, mechanism='square_wave')
+    >>> propose(np.array([0.0, 1.0, 1.0])).parameters()
+    {'low': 0.0, 'high': 1.0, 'integer': True, 'buckets': 2, 'mechanism': 'randomized_response'}
     >>> propose(np.random.default_rng(1).normal(36.6, 0.4, 5000)).parameters()
     {'low': 35.0, 'high': 38.2}
     >>> propose(np.random.default_rng(1).lognormal(3, 2, 5000)).parameters()
@@ -89,8 +101,10 @@ def propose(values: FloatArray, low: float | None = None, high: float | None = N
             start = 0.0
     if high is None:
         end = _multiple(math.ceil(end / step), step)
-    if whole and end - start + 1 <= MOST_WHOLE_NUMBERS:
-        return Proposal(start, end, integer=True, buckets=int(end - start) + 1)
+    size = end - start + 1
+    if whole and size <= MOST_WHOLE_NUMBERS:
+        mechanism = RandomizedResponse.name if size <= MOST_ANSWERS else DEFAULT_MECHANISM
+        return Proposal(start, end, integer=True, buckets=int(size), mechanism=mechanism)
     return Proposal(start, end)
 
 

@@ -167,11 +167,12 @@ def test_simulation_of_a_mean_only_mechanism_warns_about_values_outside_of_the_d
     assert "load: 100 % of the values lie above 1 cores, and count as 1: is the unit right?" in capsys.readouterr().out
 
 
-def test_simulated_values_come_from_a_file(collections, tmp_path):
-    (tmp_path / "v.csv").write_text("minutes,x\n30,1\n90,2\n")
+def test_simulated_values_come_from_a_file_and_missing_ones_are_counted(collections, tmp_path, capsys):
+    (tmp_path / "v.csv").write_text("minutes;x\n30;1\nNA;1\n90;2\n")
     arguments = ["simulate", "--collections", collections, "--collection", "commute", "--reports", "100"]
     arguments += ["--output", str(tmp_path / "r"), "--hours", "1"]
     assert command.main([*arguments, "--values", f"{tmp_path}/v.csv:minutes"]) == 0
+    assert f"{tmp_path}/v.csv:minutes: 1 of 3 values is missing, and left out\n" in capsys.readouterr().out
     truth = [json.loads(line) for line in (tmp_path / "r" / "truth.jsonl").read_text().splitlines()]
     assert 30 <= truth[0]["mean"] <= 90
 

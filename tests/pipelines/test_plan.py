@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hushgram import load_collections
@@ -236,6 +236,13 @@ def test_a_file_that_is_not_a_histogram_is_refused_with_a_reason(collections, tm
         read_shares(collections, f"{tmp_path}/a.json")
 
 
+def test_a_plan_tells_which_values_are_missing(collections, tmp_path):
+    (tmp_path / "v.csv").write_text("minutes,x\n30,1\nNA,1\n,1\n90,1\n")
+    _, cautions = shapes_for(load_collections(collections)["commute"], [f"{tmp_path}/v.csv:minutes"], seed=1)
+    assert cautions == [f"{tmp_path}/v.csv:minutes: 2 of 4 values are missing, and left out"]
+
+
+@example("\n:")
 @given(st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"])))
 def test_any_text_is_a_shape_or_refused_in_a_line(text):
     commute = load_collections(ROOT / "examples" / "demo.yaml")["pickup"]

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.stats import binom
 
 from hushgram import Collection
 from hushgram.config import parse_collections
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.trial.command import yaml_of
-from hushgram.pipelines.trial.proposal import MOST_WHOLE_NUMBERS, propose
+from hushgram.pipelines.trial.proposal import MOST_ANSWERS, MOST_WHOLE_NUMBERS, propose
+from hushgram.planning import Runs, Shape, outlook
 
 # The rule for domains -------------------------------------------------------------------------------------------------
 
@@ -84,8 +86,9 @@ def test_ends_of_a_proposed_domain_are_round_numbers(values):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ("dice", {"low": 1, "high": 6, "integer": True, "buckets": 6}),
-        ("answers", {"low": 0, "high": 1, "integer": True, "buckets": 2}),
+        ("dice", {"low": 1, "high": 6, "integer": True, "buckets": 6, "mechanism": "randomized_response"}),
+        ("answers", {"low": 0, "high": 1, "integer": True, "buckets": 2, "mechanism": "randomized_response"}),
+        ("hours", {"low": 0, "high": 24, "integer": True, "buckets": 25}),
         ("years", {"low": 1900, "high": 2030, "integer": True, "buckets": 131}),
         ("shares", {"low": 0, "high": 1}),
         ("commutes", {"low": 0, "high": 160}),
@@ -99,6 +102,7 @@ def test_domains_proposed_for_common_numbers(values, expected):
     samples = {
         "dice": rng.integers(1, 7, 1000).astype(float),
         "answers": rng.integers(0, 2, 1000).astype(float),
+        "hours": rng.integers(0, 24, 1000).astype(float),
         "years": rng.integers(1900, 2026, 1000).astype(float),
         "shares": rng.random(1000),
         "commutes": rng.exponential(20, 10_000),
@@ -108,6 +112,37 @@ def test_domains_proposed_for_common_numbers(values, expected):
     }
     assert propose(samples[values]).parameters() == expected
     assert len(set(samples[values])) <= MOST_WHOLE_NUMBERS or not expected.get("integer")
+
+
+def make_shapes(numbers):
+    """Distributions of whole numbers: a hill, steep ones, spikes, and one without any rule."""
+    places = np.arange(numbers)
+    weights = {
+        "hill": binom.pmf(places, numbers - 1, 0.7),
+        "falling": 0.5**places,
+        "many zeros": np.where(places == 0, 9.0, 1 / (numbers - 1)),
+        "a spike": np.where(places == numbers // 2, 9.0, 1 / (numbers - 1)),
+        "random": np.random.default_rng(1).dirichlet(np.ones(numbers)),
+    }
+    return [Shape(name, weight / weight.sum()) for name, weight in weights.items()]
+
+
+def compute_expected_error(numbers, mechanism, reports):
+    options = {"low": 0, "high": numbers - 1, "buckets": numbers, "integer": True, "mechanism": mechanism}
+    collection = Collection(name="c", epsilon=1, **options)
+    return outlook(collection, make_shapes(numbers), reports, ["w1"], Runs(errors=16), seed=1).figures["w1"]
+
+
+@pytest.mark.parametrize("numbers", [2, 3, 8, MOST_ANSWERS])
+def test_randomized_response_errs_less_than_a_wave_for_few_whole_numbers(numbers):
+    answers, wave = (compute_expected_error(numbers, name, 10_000) for name in ("randomized_response", "square_wave"))
+    for shape, error in answers.items():
+        assert error.mean < wave[shape].mean, shape
+
+
+def test_a_wave_errs_less_than_randomized_response_for_more_whole_numbers_of_a_smooth_shape():
+    answers, wave = (compute_expected_error(32, name, 10_000) for name in ("randomized_response", "square_wave"))
+    assert answers["hill"].mean > wave["hill"].mean
 
 
 def test_an_end_set_by_the_user_is_kept():
@@ -124,6 +159,12 @@ def test_the_printed_file_defines_the_same_collection(values, name, epsilon):
     text = yaml_of(collection)
     assert parse_collections(text) == {name: collection}
     assert not {"scale: linear", "integer: false", "buckets: 1024"} & set(re.split(r"[,{}\n]\s*", text)), "defaults"
+
+
+def test_the_printed_file_names_randomized_response_for_few_whole_numbers():
+    collection = Collection(name="answer", epsilon=1, **propose(np.array([0.0, 1.0, 1.0])).parameters())
+    assert parse_collections(yaml_of(collection)) == {"answer": collection}
+    assert "    mechanism: randomized_response\n" in yaml_of(collection)
 
 
 # The command ----------------------------------------------------------------------------------------------------------
@@ -161,12 +202,44 @@ def test_numbers_go_through_devices_pipeline_and_page(tmp_path, capsys, ending):
     assert truth["reports"] == 100_000
 
 
+def try_numbers(path, *options):
+    assert command.main(["try", *options, "--output", str(path)]) == 0
+
+
+@pytest.mark.slow
+def test_try_counts_missing_and_clipped_values_and_trusts_its_own_domain(tmp_path, capsys):
+    rng = np.random.default_rng(1)
+    values = [*rng.exponential(20, 2000), *[0.25] * 30_000, 900.0, 901.0, None]
+    source = write_column(tmp_path / "data.csv", values)
+    try_numbers(tmp_path / "out", source)
+    said = capsys.readouterr().out
+    assert "1 of 32,003 values is missing, and left out\n32,002 values from " in said
+    low, high = re.search(r"domain: ([\d.]+) to ([\d.]+), ", said).groups()
+    assert float(high) < 900
+    [outside] = re.findall(r"outside the domain: (\d+) values, \S+ %; each counts as the nearest end\n", said)
+    assert int(outside) == sum(value is not None and not float(low) <= value <= float(high) for value in values)
+    assert "check the unit" not in said
+    try_numbers(tmp_path / "out", source, "--high", high)  # an end that a person set may be wrong
+    assert "check the unit and the domain" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_try_estimates_a_column_of_zeros_and_ones_by_randomized_response(tmp_path, capsys):
+    try_numbers(tmp_path / "out", write_column(tmp_path / "data.csv", [1] * 1000 + [0] * 9000))
+    said = capsys.readouterr().out
+    assert "domain: 0 to 1, whole numbers, 2 buckets, by randomized_response, at ε = 1" in said
+    [estimate] = [line for line in said.splitlines() if line.startswith("  2026-01-01 00:00 – 01:00")]
+    assert abs(float(estimate.split()[5]) - 0.1) < 0.02  # six standard errors
+    assert "    mechanism: randomized_response\n" in (tmp_path / "out" / "collections.yaml").read_text()
+
+
 HOSTILE = {
     "missing column": ("a,b\n1,2\n", ":minutes", "no column 'minutes', the file has: a, b"),
     "no column named": ("a,b\n1,2\n", "", "which column? The file has: a, b; name one as"),
     "no numbers": ("minutes\nten\n", ":minutes", "got 'ten' in line 2, allowed: numbers"),
-    "a text farther down": ("minutes\n1\n2\nn/a\n", ":minutes", "got 'n/a' in line 4, allowed: numbers"),
-    "not a number": ("minutes\n1\nNaN\n", ":minutes", "got nan, allowed: finite numbers only"),
+    "a text farther down": ("minutes\n1\n2\nabout 3\n", ":minutes", "got 'about 3' in line 4, allowed: numbers"),
+    "a line too long": ("minutes\n1\n1,5\n", ":minutes", "line 3 has 2 columns, allowed: at most 1"),
+    "nothing but gaps": ("minutes\nNA\nNaN\n", ":minutes", "the column is empty"),
     "infinite": ("minutes\n1\n-inf\n", ":minutes", "got -inf, allowed: finite numbers only"),
     "one value": ("minutes\n7\n7\n", ":minutes", "all values are 7.000, allowed: at least two different numbers"),
     "no rows": ("minutes\n", ":minutes", "the column is empty"),
@@ -192,8 +265,18 @@ def test_hostile_input_ends_in_one_line(tmp_path, capsys, case):
     [
         (["--epsilon", "50"], "--epsilon: got 50.0, allowed: a number from 1e-06 to 20"),
         (["--epsilon", "nan"], "--epsilon: got nan"),
-        (["--low", "100"], "--high: got"),
+        (
+            ["--low", "100"],
+            "--low: got 100, allowed: less than 2.500, where the proposed domain ends, or --high",
+        ),
+        (
+            ["--high", "1"],
+            "--high: got 1, allowed: more than 1.500, where the proposed domain begins, or --low",
+        ),
+        (["--low", "5", "--high", "4"], "--high: got 4.0, allowed: a number above low (5)"),
         (["--low=-inf"], "--low: got -inf"),
+        (["--high", "1e200"], "--high: got 1e+200, allowed: a number from -1e+150 to 1e+150"),
+        (["--high", "nan"], "--high: got nan, allowed: a number from"),
         (["--unit", "a\tb"], "--unit: got"),
     ],
 )
