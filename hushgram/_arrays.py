@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from hushgram._validation import describe
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+KINDS = {"b": "truth values", "c": "complex numbers", "f": "floating-point numbers", "S": "bytes", "U": "text"}
+"""Kinds of numpy's types in words, for messages about a wrong one."""
 
 
 def _as_array(name: str, values: npt.ArrayLike, kinds: str, what: str) -> npt.NDArray[Any]:
@@ -21,7 +24,8 @@ def _as_array(name: str, values: npt.ArrayLike, kinds: str, what: str) -> npt.ND
     except (TypeError, ValueError, OverflowError):  # ragged lists, objects that refuse
         raise ValueError(f"{name} must be {what}, got {describe(values)}") from None
     if array.size and array.dtype.kind not in kinds:
-        raise ValueError(f"{name} must be {what}, got {array.dtype}: {describe(values)}")
+        kind = f"{KINDS[array.dtype.kind]}: " if array.dtype.kind in KINDS else ""
+        raise ValueError(f"{name} must be {what}, got {kind}{describe(values)}")
     return array
 
 
@@ -61,6 +65,18 @@ def check_finite_numbers(name: str, values: npt.ArrayLike) -> FloatArray:
         where = int(np.argmin(np.isfinite(array)))
         raise ValueError(f"{name} must be finite, got {array[where]} at position {where}")
     return array
+
+
+def check_finite_number(name: str, value: object) -> float:
+    """One finite number."""
+    if np.isscalar(value):
+        try:
+            number = float(check_real_numbers(name, value))
+        except ValueError:
+            number = math.nan
+        if math.isfinite(number):
+            return number
+    raise ValueError(f"{name} must be a finite number, got {describe(value)}")
 
 
 def check_real_numbers(name: str, values: object) -> FloatArray:

@@ -25,7 +25,7 @@ def describe(value: object) -> str:
     try:
         return " ".join(reprlib.repr(value).split())
     except ValueError:  # a whole number of thousands of digits
-        return f"a huge {type(value).__name__}"
+        return "a huge whole number" if isinstance(value, int) else f"a huge value of type {type(value).__name__}"
 
 
 def describe_key(value: object) -> str:

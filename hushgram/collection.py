@@ -175,9 +175,8 @@ class Collection:
 
         Values outside the domain count as its nearest end.
         """
-        if not np.isscalar(value):
-            raise ValueError(f"value must be a number, got {_validation.describe(value)}")
-        position = self.mechanism.locate(self.domain.to_unit(_arrays.check_finite_numbers("value", value)))[0]
+        number = _arrays.check_finite_number("value", value)
+        position = self.mechanism.locate(self.domain.to_unit(np.array([number])))[0]
         return self.mechanism.perturb(int(position), os_below)
 
     def simulate(self, values: npt.ArrayLike, seed: int | np.random.Generator) -> npt.NDArray[np.unsignedinteger[Any]]:

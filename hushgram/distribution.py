@@ -170,7 +170,7 @@ class Distribution:
         >>> bool((low < high).all())
         True
         """
-        if of not in INTERVALS:
+        if not isinstance(of, str) or of not in INTERVALS:
             raise ValueError(f"no interval of {describe(of)}, allowed: {', '.join(INTERVALS)}")
         if len(at) != len(INTERVALS[of]):
             wanted = " and ".join(INTERVALS[of]) or "no number"
@@ -286,7 +286,7 @@ class Distribution:
         if self.domain.integer:
             # A whole number reaches to its upper edge, give or take a rounding error.
             values = np.ceil(values - 0.5 - 1e-12 * self.domain.length)
-        return np.clip(values, self.domain.low, self.domain.high)
+        return np.clip(values, self.domain.low, self.domain.high) + 0.0  # no negative zero: it would look odd
 
 
 def _like(question: float | Numbers, answer: FloatArray) -> float | FloatArray:

@@ -74,7 +74,8 @@ class Estimate(Distribution):
     def fit_pvalue(self) -> float | None:
         """The p-value of the test that the reports obey the declared mechanism; None where there is no such test.
 
-        Below 0.001 or so, suspect clients with another ε, damaged reports or poisoning.
+        Below 0.001 or so, suspect clients with another ε, damaged reports or poisoning, unless values are very spiky:
+        where most of them are one number, or a few, honest reports under a wave may come below 0.001, too.
         """
         return self.solution.fit()
 

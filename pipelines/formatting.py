@@ -138,20 +138,23 @@ NOTES = {
         "The estimator came to its limit of steps while its answer still moved. Details of the shape may be wrong.",
     ),
     "misfit": Note(
-        "the reports do not fit the mechanism",
-        "Devices that follow the collection's rules send such reports in less than one window of a thousand. "
-        "Some may use another ε, reports may be damaged, or somebody invents them. "
-        "Find out why before relying on this estimate.",
+        "the reports do not fit the mechanism, or the values are very spiky",
+        "Where values are spread out, devices that follow the collection's rules send such reports in less than one "
+        "window of a thousand. Where most values are one number, or a few, they may do so in most windows; a mechanism "
+        "without smoothing then suits the values better. Otherwise some devices may use another ε, reports may be "
+        "damaged, or somebody invents them. Find out why before relying on this estimate.",
     ),
     "heavy_low": Note(
         "very many values at the low end: check the unit",
         "Far more values seem to lie at the low end of the domain, or below it, than next to it; what lies below "
-        "counts as the low end. Check that devices measure in the unit of the domain, and that it begins low enough.",
+        "counts as the low end. Check that devices measure in the unit of the domain, and that it begins low enough; "
+        "where so many values really are there, such as zeros, all is well.",
     ),
     "heavy_high": Note(
         "very many values at the high end: check the unit",
         "Far more values seem to lie at the high end of the domain, or above it, than next to it; what lies above "
-        "counts as the high end. Check that devices measure in the unit of the domain, and that it ends high enough.",
+        "counts as the high end. Check that devices measure in the unit of the domain, and that it ends high enough; "
+        "where so many values really are there, all is well.",
     ),
     "begins_inside": Note(
         "the log begins inside this window",

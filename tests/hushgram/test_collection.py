@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import reprlib
 import tracemalloc
 from dataclasses import replace
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushgram import Collection, CollectionError, Windows, load_collections
+from hushgram._validation import describe
 from hushgram.config import parse_collections
 from hushgram.sampling import Law
 from hushgram.windows import LONGEST, format_duration, parse_duration
@@ -127,8 +129,13 @@ def test_groups_are_bounded():
     [float("nan"), float("inf"), "37.5", None, [1.0, 2.0], [1.0, [2]], True, np.True_, b"1", 1j, object(), 10**400],
 )
 def test_a_device_refuses_values_that_are_not_numbers(value):
-    with pytest.raises(ValueError, match="value must be"):
+    with pytest.raises(ValueError, match=f"^value must be a finite number, got {re.escape(describe(value))}$"):
         Collection(**BASE).report(value)
+
+
+def test_a_huge_number_is_described_without_its_digits():
+    assert describe(10**5000) == "a huge whole number"
+    assert describe([10**5000]) == "a huge value of type list"
 
 
 def test_a_device_reports_cells_and_clips_in_silence():
@@ -150,7 +157,8 @@ def test_a_device_reports_cells_and_clips_in_silence():
         ([[1.0, 2.0]], "values must be a flat sequence"),
         ([1.0, None], "values must be numbers"),
         ([1 + 2j], "values must be numbers"),
-        ([True], "values must be numbers, got bool"),
+        ([True], "values must be numbers, got truth values: \\[True\\]"),
+        ("a", "values must be numbers, got text: 'a'"),
         ([[1.0], [1.0, 2.0]], "values must be numbers"),
     ],
 )
@@ -164,10 +172,10 @@ def test_simulation_names_the_wrong_value(values, message):
     [
         ([0, -1], "cells must be from 0 to 1547, got -1"),
         ([1548], "cells must be from 0 to 1547, got 1548"),
-        ([0.5], "cells must be whole numbers, got float64"),
+        ([0.5], "cells must be whole numbers, got floating-point numbers: \\[0.5\\]"),
         (["x"], "cells must be whole numbers"),
         ([[1]], "cells must be a flat sequence"),
-        ([True], "cells must be whole numbers, got bool"),
+        ([True], "cells must be whole numbers, got truth values"),
         ([[1], [1, 2]], "cells must be whole numbers"),
         (7, "cells must be a flat sequence"),
         ([2**70], "cells must be whole numbers"),
@@ -184,7 +192,7 @@ def test_an_estimate_refuses_a_wrong_tally_with_a_reason():
     for wrong_tally, message in [
         (tally[:-1], "vector of length 1548, got shape \\(1547,\\)"),
         (tally[None, :], "vector of length 1548"),
-        (tally.astype(float), "tally must be whole numbers, got float64"),
+        (tally.astype(float), "tally must be whole numbers, got floating-point numbers: array"),
         (tally - 1, "must not be negative, got -1 at cell 0"),
         (np.full(1548, 2**62), "sum to less than"),
         ({"0123456789abcdef": tally}, "unknown revision '0123456789abcdef'"),

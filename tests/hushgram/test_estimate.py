@@ -122,6 +122,13 @@ def test_an_estimate_survives_pickling():
         assert len({c, pickle.loads(pickle.dumps(c))}) == 1, kind
 
 
+def test_no_answer_is_a_negative_zero():
+    e = _make_estimate([0.9, 0.1], low=0, high=1, integer=True)
+    answers = [e.median, *e.quantile([0.0, 0.1, 0.5]), *_make_estimate([0.5, 0.5], low=-1, high=0, integer=True).edges]
+    assert not np.signbit([answer for answer in answers if answer == 0]).any()
+    assert f"{e.median:.3f}" == "0.000"
+
+
 def test_several_whole_numbers_in_a_bucket():
     e = _make_estimate([0.25, 0.75], low=0, high=7, integer=True)
     assert e.mean == pytest.approx(0.25 * 1.5 + 0.75 * 5.5)
@@ -154,6 +161,8 @@ def test_invalid_questions_to_an_estimate_are_refused_with_a_reason():
     with pytest.raises(ValueError, match="no interval of 'mode', allowed: mean"):
         e.interval("mode")
     for question, message in [
+        (lambda: e.interval(["mean"]), "no interval of \\['mean'\\], allowed: mean, variance, std, median, quantile"),
+        (lambda: e.interval(None), "no interval of None, allowed: mean"),
         (lambda: e.interval("cdf"), "an interval of cdf takes x, got \\(\\)"),
         (lambda: e.interval("mean", 3), "an interval of mean takes no number, got \\(3,\\)"),
         (lambda: e.interval("probability", 3), "an interval of probability takes low and high"),

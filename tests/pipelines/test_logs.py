@@ -27,6 +27,14 @@ def test_options_that_only_a_job_server_knows_are_passed_on_without_a_warning(te
     assert "unparseable" in caplog.text.lower()  # what Beam would have printed
 
 
+def test_the_warning_about_a_missing_apitools_is_not_printed(terminal, caplog):
+    logging.warning("apitools not found, and bigquery client libraries are not available despite the import.")
+    assert terminal.stream.getvalue() == ""
+    assert "apitools" in caplog.text
+    logging.warning("something else")
+    assert terminal.stream.getvalue() == "WARNING root: something else\n"
+
+
 def test_other_warnings_about_options_are_printed(terminal):
     logging.getLogger("apache_beam.options.pipeline_options").warning("Discarding invalid overrides: %s", {"a": 1})
     assert (
