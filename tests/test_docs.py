@@ -4,15 +4,18 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-import hushgram
+import hushgram.beam
 from devtools import collection_keys
 from hushgram import config
 from hushgram.config import DOMAIN_KEYS, parse_collections
+from hushgram.mechanisms import MECHANISMS, options_of
 from hushgram.pipelines.cli import command, tables
+from hushgram.pipelines.staging import MODULES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").rglob("*.md")]
@@ -100,6 +103,40 @@ def test_the_page_of_keys_has_every_key_with_its_meaning():
         assert all(row[column].strip() for column in (0, 1, 3, 4)), row
 
 
+def read_reference_names() -> set[str]:
+    return set(re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_the_reference_has_every_public_name():
+    mechanisms = {f"hushgram.mechanisms.{kind.__name__}" for kind in MECHANISMS.values()}
+    transforms = {f"hushgram.beam.{name}" for name in {*hushgram.beam.__all__, *hushgram.beam._EXTRAS}}
+    library = {f"hushgram.{name}" for name in hushgram.__all__ if name[0] != "_"}
+    assert read_reference_names() == library | transforms | mechanisms
+
+
+def test_the_reference_has_every_option_of_a_mechanism():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for kind in MECHANISMS.values():
+        members = re.escape(f"[{', '.join(options_of(kind))}]" if options_of(kind) else "false")
+        [options] = re.findall(rf"^::: hushgram\.mechanisms\.{kind.__name__}\n    options: (.*)$", page, re.MULTILINE)
+        assert re.search(rf"\bmembers: {members}[,}}]", options), kind.name
+
+
+def test_the_documents_name_every_dependency_and_every_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pages = {page: (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md", "docs/faq.md")}
+    for page, text in pages.items():
+        [line] = [line for line in text.splitlines() if "pip install hushgram" in line and "numpy" in line]
+        for dependency in project["dependencies"]:
+            assert dependency.partition(">")[0] in line, page
+    installing = pages["README.md"].partition("## Install\n")[2].partition("\n## ")[0]
+    for extra in set(project["optional-dependencies"]) - {"docs", "dev"}:
+        assert re.search(rf"\b{extra}\b", installing), extra
+    shipping = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8").partition("## Shipping the code\n")[2]
+    for extra in MODULES:
+        assert f"`{extra}`" in shipping, extra
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     before = {path: path.stat().st_mtime_ns for path in ROOT.glob("docs/**/*")}
@@ -113,6 +150,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "Start here" in index
     for name in (*hushgram.__all__, "Collection.report", "Estimate.quantile", "Estimate.interval"):
         assert f'id="hushgram.{name}"' in api, name
+    assert not {name for name in read_reference_names() if f'id="{name}"' not in api}
     assert (tmp_path / "site" / "deploy" / "flink" / "index.html").is_file()
 
 

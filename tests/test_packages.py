@@ -67,6 +67,16 @@ def test_the_wheel_has_every_file_of_the_product_and_no_other_package(wheel):
     assert {name for name in names if name.startswith("hushgram/")} == PRODUCT
 
 
+def test_the_sdist_has_the_product_and_what_builds_it_and_no_tests(sdist):
+    with tarfile.open(sdist) as archive:
+        names = {Path(*Path(member.name).parts[1:]) for member in archive if member.isfile()}
+    made = {"PKG-INFO", "setup.cfg"}
+    kept = {"LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py"}
+    assert {str(name) for name in names if len(name.parts) == 1} == made | kept
+    folders = {name.parts[0] for name in names if len(name.parts) > 1}
+    assert folders == {"hushgram", "hushgram.egg-info"}
+
+
 def test_the_sdist_has_files_in_place_of_links_and_builds_the_same_wheel(sdist, wheel, tmp_path):
     with tarfile.open(sdist) as archive:
         assert not [member.name for member in archive if member.issym() or member.islnk()]
