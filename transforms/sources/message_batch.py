@@ -163,6 +163,5 @@ def _message(element: Any) -> bytes:
         return element
     if isinstance(element, Mapping):
         return encode_report(element)
-    raise DamagedError(
-        f"a {type(element).__name__}, allowed: bytes of a message, or a dict with the fields of a report"
-    )
+    allowed = "bytes of a message, or a dict with the fields of a report"
+    raise DamagedError(f"got an element of type {type(element).__name__}, allowed: {allowed}")
