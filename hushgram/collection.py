@@ -122,7 +122,7 @@ class Collection:
         groups: Sequence[str] = (),
         minimum_reports: int = 1000,
         previous: Sequence[Mapping[str, Any]] = (),
-        **options: float | None,
+        **options: float | Sequence[float] | None,
     ) -> None:
         for option in set(options) - set(mechanism_options()):
             close = _validation.suggest(option, [*mechanism_options(), *FIELDS])

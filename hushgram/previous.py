@@ -19,7 +19,7 @@ def previous_keys() -> tuple[str, ...]:
     """What may differ between the revisions of one window, and stand under `previous`.
 
     >>> ", ".join(previous_keys())
-    'epsilon, mechanism, bandwidth, output_buckets, wave_ratio, symbols, level_decay'
+    'epsilon, mechanism, bandwidth, widths, output_buckets, wave_ratio, symbols, level_decay'
     """
     return ("epsilon", "mechanism", *(name for name, option in mechanism_options().items() if option.varies))
 

@@ -115,7 +115,12 @@ def _pooled_matrix(transition: Coarsened) -> FloatArray:
 
 
 def worth(transition: Transition) -> float:
-    """The information of a report about the mean, as a share of that of the value itself, when values are uniform.
+    """The information of a report about the mean, as a share of that of the value itself, when values are uniform."""
+    return sum(share * _worth(channel) for share, channel in transition.channels)
+
+
+def _worth(transition: Transition) -> float:
+    """The same of one channel.
 
     The expected cell is affine in the value, so its slope turns the spread of cells into the error of a guess.
     """

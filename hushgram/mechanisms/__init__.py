@@ -38,7 +38,7 @@ def mechanism_options() -> dict[str, Option]:
     """The options of all mechanisms, by name.
 
     >>> ", ".join(mechanism_options())
-    'bandwidth, output_buckets, wave_ratio, bins, symbols, branching, level_decay'
+    'bandwidth, widths, output_buckets, wave_ratio, bins, symbols, branching, level_decay'
     """
     found: dict[str, Option] = {}
     for kind in MECHANISMS.values():

@@ -148,6 +148,11 @@ class Transition(ABC):
     def backward(self, y: FloatArray) -> FloatArray:
         """Mᵀ y."""
 
+    @property
+    def channels(self) -> tuple[tuple[float, Transition], ...]:
+        """The transitions that a report may go through, and says which, each with its probability."""
+        return ((1.0, self),)
+
     def matrix(self) -> FloatArray:
         """M itself, cells × buckets: for tests and small problems, the operators are the way to use it."""
         return self.forward(np.eye(self.buckets)).T

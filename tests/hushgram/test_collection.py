@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hushgram import Collection, CollectionError, Windows, load_collections
 from hushgram._validation import describe
 from hushgram.config import parse_collections
+from hushgram.mechanisms import SquareWave
 from hushgram.sampling import Law
 from hushgram.windows import LONGEST, format_duration, parse_duration
 
@@ -72,6 +73,10 @@ WRONG = [
     ({"mechanism": "haar", "buckets": 1000}, "buckets", "a power of 2, such as 512 or 1024"),
     ({"mechanism": "hierarchy", "level_decay": 0}, "level_decay", "from 0.1 to 1"),
     ({"bandwidth": -0.1}, "bandwidth", "from 0 to 1"),
+    ({"widths": 0.5}, "widths", "a list of factors of the bandwidth, such as [0.5, 1]"),
+    ({"widths": [1]}, "widths", "2 to 8 different factors"),
+    ({"widths": [1, 1.0]}, "widths", "2 to 8 different factors"),
+    ({"widths": [0.5, "wide"]}, "widths[1]", "a number from 0.05 to 4"),
     ({"mechanism": "general_wave", "wave_ratio": 2}, "wave_ratio", "from 0 to 1"),
     ({"mechanism": "square_wave_continuous", "output_buckets": 1}, "output_buckets", "whole number from 2"),
     ({"mechanism": "randomized_response", "bins": 1}, "bins", "whole number from 2 to 1024"),
@@ -323,8 +328,22 @@ def test_only_parameters_of_the_law_change_the_revision():
 
 def test_the_bandwidth_of_a_wave_is_an_option():
     c = Collection(**BASE, bandwidth=0.1)
-    assert c.mechanism.half_width == 102
-    assert Collection(**BASE).mechanism.half_width == 262
+    assert c.mechanism.half_widths == (102,)
+    assert Collection(**BASE).mechanism.half_widths == (262,)
+
+
+def test_a_wave_may_have_several_widths():
+    c = Collection(**BASE, widths=[1, 0.5])
+    assert c.mechanism.half_widths == (131, 262)
+    assert c == Collection(**BASE, mechanism=SquareWave(widths=(0.5, 1.0)))
+    assert c == Collection(**c.to_dict())
+    assert c.revision != Collection(**BASE).revision
+    earlier = replace(Collection(**BASE), previous=[{"widths": [0.5, 1]}])
+    assert c.revision in earlier.revisions
+    [parsed] = parse_collections(
+        "collections: {commute: {domain: {low: 0, high: 180}, epsilon: 1, widths: [0.5, 1]}}"
+    ).values()
+    assert parsed.revision == c.revision
 
 
 def test_previous_revisions_inherit_unchanged_parameters():

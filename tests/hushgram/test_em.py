@@ -33,7 +33,13 @@ def _simulate_histogram(mechanism, reports, seed):
     return mechanism.tally(mechanism.perturb_many(mechanism.locate(rng.beta(5, 2, reports)), rng)).astype(float)
 
 
-MECHANISMS = [SquareWave(64, 1.0), ContinuousSquareWave(64, 2.0), GeneralWave(48, 1.0, 0.4, output_buckets=70)]
+WIDTHS = (0.5, 0.75, 1.0, 1.25)
+MECHANISMS = [
+    SquareWave(64, 1.0),
+    SquareWave(32, 2.0, widths=WIDTHS),
+    ContinuousSquareWave(64, 2.0),
+    GeneralWave(48, 1.0, 0.4, output_buckets=70),
+]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
@@ -158,3 +164,14 @@ def test_a_collection_solves_mixed_revisions_together_and_apart():
     assert mixed.interval("mean")[1] - mixed.interval("mean")[0] < (
         only_new.interval("mean")[1] - only_new.interval("mean")[0]
     )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1.0])
+def test_a_wave_of_several_widths_is_estimated_as_their_reports_together(smoothing):
+    wave = SquareWave(64, 1.0, widths=WIDTHS)
+    counts = _simulate_histogram(wave, 20_000, 5)
+    ends = np.cumsum([band.cells for band in wave.bands])
+    parts = [Part(band, part[None]) for band, part in zip(wave.bands, np.split(counts, ends[:-1]), strict=True)]
+    options = {"smoothing": smoothing, "max_iterations": 200}
+    together, apart = maximize([Part(wave, counts[None])], **options).x, maximize(parts, **options).x
+    np.testing.assert_allclose(together, apart, rtol=1e-9)

@@ -32,6 +32,7 @@ SMALL = {
     "square wave": lambda e: SquareWave(5, e, bits=3),
     "wide square wave": lambda e: SquareWave(4, e, bandwidth=0.9, bits=3),
     "narrow square wave": lambda e: SquareWave(4, e, bandwidth=0.0, bits=3),
+    "square waves of two widths": lambda e: SquareWave(4, e, bits=3, widths=(0.5, 1.25)),
     "continuous square wave": lambda e: ContinuousSquareWave(4, e, output_buckets=5, bits=2, grid_steps=24),
     "trapezoid": lambda e: GeneralWave(4, e, 0.4, output_buckets=6, bits=2, grid_steps=24),
     "triangle": lambda e: GeneralWave(3, e, 0.0, output_buckets=4, bits=2, grid_steps=24),
@@ -90,11 +91,26 @@ def test_the_simulation_has_the_law_of_the_device(mechanism_and_laws):
 @pytest.mark.parametrize("bandwidth", [None, 0.0, 0.3, 0.9])
 def test_the_square_wave_is_p_on_its_band_and_q_elsewhere(epsilon, bandwidth):
     wave = SquareWave(5, epsilon, bandwidth, bits=4)
-    P, Q, T = wave.law.P, wave.law.Q, wave.law.T
+    [law_of_wave], [half_width] = wave.laws, wave.half_widths
+    P, Q, T = law_of_wave.P, law_of_wave.Q, law_of_wave.T
     for bucket in range(5):
         law = compute_exact_law(lambda below, at=bucket: wave.perturb(at, below))
-        band = range(bucket, bucket + 2 * wave.half_width + 1)
+        band = range(bucket, bucket + 2 * half_width + 1)
         assert law == {cell: Fraction(P if cell in band else Q, T) for cell in range(wave.cells)}
+
+
+def test_a_wave_of_several_widths_is_each_of_them_with_the_same_probability():
+    wave = SquareWave(5, 1.0, bits=3, widths=(0.5, 1.0, 2.0))
+    singles = [SquareWave(5, 1.0, factor * best_bandwidth(1.0), bits=3) for factor in wave.widths]
+    assert wave.laws == tuple(single.laws[0] for single in singles)
+    assert wave.cells == sum(single.cells for single in singles)
+    for bucket in range(5):
+        expected, start = {}, 0
+        for single in singles:
+            law = compute_exact_law(lambda below, at=bucket, single=single: single.perturb(at, below))
+            expected |= {start + cell: probability / 3 for cell, probability in law.items()}
+            start += single.cells
+        assert compute_exact_law(lambda below, at=bucket: wave.perturb(at, below)) == expected
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.2, 0.5, 0.8, 1.0])
@@ -131,7 +147,7 @@ def test_seeded_hashing_is_randomized_response_given_the_seed():
 @pytest.mark.parametrize("buckets", [2, 3, 16, 1000, 1024, 4096])
 def test_full_size_laws_in_integers(epsilon, buckets):
     wave = SquareWave(buckets, epsilon)
-    law = wave.law
+    [law] = wave.laws
     assert law.width == 2 * math.floor(best_bandwidth(epsilon) * buckets) + 1
     assert wave.cells == law.width + buckets - 1
     assert law.T < 2**63

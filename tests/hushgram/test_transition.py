@@ -70,8 +70,9 @@ def test_the_transition_of_general_waves(ratio, epsilon, buckets, cells):
 def test_the_transition_of_the_discrete_square_wave(epsilon, buckets, bandwidth):
     wave = SquareWave(buckets, epsilon, bandwidth)
     rows, columns = np.indices((wave.cells, buckets))
-    band = (rows >= columns) & (rows < columns + wave.law.width)
-    expected = np.where(band, wave.law.P / wave.law.T, wave.law.Q / wave.law.T)
+    [law] = wave.laws
+    band = (rows >= columns) & (rows < columns + law.width)
+    expected = np.where(band, law.P / law.T, law.Q / law.T)
     np.testing.assert_allclose(wave.matrix(), expected, rtol=1e-12)
 
 
@@ -79,6 +80,7 @@ def test_the_transition_of_the_discrete_square_wave(epsilon, buckets, bandwidth)
     "wave",
     [
         SquareWave(100, 1.0),
+        SquareWave(100, 1.0, widths=(0.5, 0.75, 1.0, 1.25)),
         ContinuousSquareWave(100, 1.0, output_buckets=37),
         GeneralWave(64, 2.0, 0.4),
         SquareWave(9, 1, 0.9),

@@ -8,14 +8,14 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.interpolate import BSpline
 
-from hushgram._arrays import FloatArray
+from hushgram._arrays import FloatArray, IntArray
 from hushgram.estimators.types import part_bounds
 from hushgram.mechanisms.base import Transition
 
 SPLINES = 64
 """Cubic B-splines on the domain; between 48 and 160 of them the results hardly differ."""
 POOLS = 320
-"""The most pools of neighbouring cells, for each mechanism, that Fisher's information is computed with."""
+"""The most pools of neighbouring cells, for each channel of a mechanism, that Fisher's information is computed with."""
 LINE_VARIANCE = 9.0
 """The prior variance of the coefficient of the straight line, which has mean square 1."""
 END_VARIANCE = 0.1
@@ -62,8 +62,8 @@ class Basis:
         spread = np.repeat(np.eye(self.part_sizes.size) / self.part_sizes, self.part_sizes, axis=1)
         columns = [mechanism.forward(spread) for mechanism in self.mechanisms]
         self.pool_starts = [
-            np.unique(np.linspace(0, cells.shape[1], min(cells.shape[1], POOLS) + 1).astype(np.int64)[:-1])
-            for cells in columns
+            _pool_starts(cells.shape[1], POOLS * len(mechanism.channels))
+            for cells, mechanism in zip(columns, self.mechanisms, strict=True)
         ]
         self.mechanism_of_pool = np.repeat(np.arange(len(columns)), [starts.size for starts in self.pool_starts])
         self.matrix = np.ascontiguousarray(self.pools(columns).T)
@@ -100,6 +100,10 @@ class Basis:
 def basis_of(mechanisms: tuple[Transition, ...]) -> Basis:
     """The basis for windows whose reports went through these mechanisms; it takes a few windows' time to make."""
     return Basis(mechanisms)
+
+
+def _pool_starts(cells: int, most: int) -> IntArray:
+    return np.unique(np.linspace(0, cells, min(cells, most) + 1).astype(np.int64)[:-1])
 
 
 def _to_unit_square(columns: FloatArray) -> FloatArray:
