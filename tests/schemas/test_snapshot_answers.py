@@ -83,8 +83,9 @@ def test_intervals_of_shares_come_from_the_band_and_hold_those_of_the_estimate(e
     questions = [("cdf", values), ("cdf", float(values[3])), ("probability", values[:-1], values[1:])]
     for question in questions:
         wide, narrow = snapshot.interval(*question), estimate.interval(*question)
-        assert (np.asarray(wide.low) <= np.asarray(narrow.low) + 1e-9).all()
-        assert (np.asarray(wide.high) >= np.asarray(narrow.high) - 1e-9).all()
+        # At the ends of the domain the estimate's error is the root of a rounding error, and the snapshot's is none.
+        assert (np.asarray(wide.low) <= np.asarray(narrow.low) + 1e-6).all()
+        assert (np.asarray(wide.high) >= np.asarray(narrow.high) - 1e-6).all()
     assert snapshot.interval("cdf", estimate.domain.high) == (1.0, 1.0)
     assert snapshot.heavy_ends == estimate.heavy_ends
 
