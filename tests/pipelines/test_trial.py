@@ -212,13 +212,13 @@ def test_try_counts_missing_and_clipped_values_and_trusts_its_own_domain(tmp_pat
     values = [*rng.exponential(20, 2000), *[0.25] * 30_000, 900.0, 901.0, None]
     source = write_column(tmp_path / "data.csv", values)
     try_numbers(tmp_path / "out", source)
-    said = capsys.readouterr().out
-    assert "1 of 32,003 values is missing, and left out\n32,002 values from " in said
-    low, high = re.search(r"domain: ([\d.]+) to ([\d.]+), ", said).groups()
+    output = capsys.readouterr().out
+    assert "1 of 32,003 values is missing, and left out\n32,002 values from " in output
+    low, high = re.search(r"domain: ([\d.]+) to ([\d.]+), ", output).groups()
     assert float(high) < 900
-    [outside] = re.findall(r"outside the domain: (\d+) values, \S+ %; each counts as the nearest end\n", said)
+    [outside] = re.findall(r"outside the domain: (\d+) values, \S+ %; each counts as the nearest end\n", output)
     assert int(outside) == sum(value is not None and not float(low) <= value <= float(high) for value in values)
-    assert "check the unit" not in said
+    assert "check the unit" not in output
     try_numbers(tmp_path / "out", source, "--high", high)  # an end that a person set may be wrong
     assert "check the unit and the domain" in capsys.readouterr().out
 
@@ -226,9 +226,9 @@ def test_try_counts_missing_and_clipped_values_and_trusts_its_own_domain(tmp_pat
 @pytest.mark.slow
 def test_try_estimates_a_column_of_zeros_and_ones_by_randomized_response(tmp_path, capsys):
     try_numbers(tmp_path / "out", write_column(tmp_path / "data.csv", [1] * 1000 + [0] * 9000))
-    said = capsys.readouterr().out
-    assert "domain: 0 to 1, whole numbers, 2 buckets, by randomized_response, at ε = 1" in said
-    [estimate] = [line for line in said.splitlines() if line.startswith("  2026-01-01 00:00 – 01:00")]
+    output = capsys.readouterr().out
+    assert "domain: 0 to 1, whole numbers, 2 buckets, by randomized_response, at ε = 1" in output
+    [estimate] = [line for line in output.splitlines() if line.startswith("  2026-01-01 00:00 – 01:00")]
     assert abs(float(estimate.split()[5]) - 0.1) < 0.02  # six standard errors
     assert "    mechanism: randomized_response\n" in (tmp_path / "out" / "collections.yaml").read_text()
 
