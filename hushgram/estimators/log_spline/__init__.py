@@ -1,8 +1,8 @@
 """A smooth log-density with a spectral prior, selected by its evidence, as an estimator of windows.
 
 The logarithm of the density is a sum of smooth functions whose prior variances fall as a power of their frequency. The
-reports of each window choose that power and its scale, by the evidence, and where the density has point masses or
-narrow hills. `docs/mathematics.md` has the model and where it fails.
+reports of each window choose that power and its scale, by the evidence, and where the density has point masses,
+narrow hills or jumps. `docs/mathematics.md` has the model and where it fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hushgram.estimators import ems
 from hushgram.estimators.em import Part
 from hushgram.estimators.goodness_of_fit import pearson
 from hushgram.estimators.log_spline.basis import basis_of
-from hushgram.estimators.log_spline.point_masses import PointMass, find_places, spread_points
+from hushgram.estimators.log_spline.placement import Placement, compare, find_placements, place
 from hushgram.estimators.log_spline.posterior import Posterior
 from hushgram.estimators.log_spline.search import fit
 from hushgram.estimators.log_spline.uncertainty import error_law
@@ -42,15 +42,18 @@ def log_spline(windows: Sequence[Window], method: Method) -> list[Solution]:
 def _solve(window: Window, method: Method) -> Solution:
     mechanisms = tuple(mechanism for mechanism, _ in window if isinstance(mechanism, Transition))
     counts = [tally.astype(np.float64) for _, tally in window]
-    posterior = fit(basis_of(mechanisms), counts)
+    found = fit(basis_of(mechanisms), counts)
+    posterior = found.posterior
     if not posterior.converged:
         return replace(ems.ems([window], method)[0], estimator="ems")
-    points = find_places(posterior, counts)
-    result = _Fitted(posterior, points, counts)
+    placements = find_placements(posterior, counts)
+    if found.rival is not None:
+        placements.append(compare(posterior, placements, found.rival, found.rival_share, counts))
+    result = _Fitted(posterior, placements, counts)
     return Solution(
         posterior.steps,
         True,
-        spread_points(posterior, points),
+        place(posterior, placements),
         uncertainty=result.law,
         unsmoothed=result.unsmoothed,
         fit=result.fit,
@@ -62,7 +65,7 @@ class _Fitted:
     """A window's posterior with its reports; what the estimate itself does not need is computed when asked for."""
 
     posterior: Posterior
-    points: Sequence[PointMass]
+    placements: Sequence[Placement]
     counts: Sequence[FloatArray]
 
     def law(self) -> Uncertainty:
@@ -70,7 +73,7 @@ class _Fitted:
 
     @cached_property
     def _law(self) -> Uncertainty:
-        return error_law(self.posterior, self.points)
+        return error_law(self.posterior, self.placements)
 
     def unsmoothed(self) -> Uncertainty:
         return least_squares(self._parts)[0]

@@ -16,6 +16,8 @@ SPLINES = 64
 """Cubic B-splines on the domain; between 48 and 160 of them the results hardly differ."""
 POOLS = 320
 """The most pools of neighbouring cells, for each channel of a mechanism, that Fisher's information is computed with."""
+SINGLE_BUCKETS = 8
+"""Buckets at either end that are parts of their own: a density may be steep there."""
 LINE_VARIANCE = 9.0
 """The prior variance of the coefficient of the straight line, which has mean square 1."""
 END_VARIANCE = 0.1
@@ -55,7 +57,8 @@ class Basis:
         self._pool()
 
     def _pool(self) -> None:
-        bounds = part_bounds(self.buckets)
+        singles = np.arange(min(SINGLE_BUCKETS, self.buckets) + 1)
+        bounds = np.unique(np.concatenate([part_bounds(self.buckets), singles, self.buckets - singles]))
         self.part_starts, self.part_sizes = bounds[:-1], np.diff(bounds)
         self.part_of_bucket = np.repeat(np.arange(self.part_sizes.size), self.part_sizes)
         self.part_functions = self.part_averages(self.functions)
@@ -87,6 +90,14 @@ class Basis:
         for mechanism, row in zip(self.mechanisms, cells, strict=True):
             total += mechanism.backward(row)
         return total
+
+    @cached_property
+    def step_coefficients(self) -> FloatArray:
+        """The coefficients with which the functions follow, as closely as they can, a step before each bucket."""
+        sums = np.cumsum(self.functions[::-1], axis=0)[::-1]
+        # A small ridge makes the coefficients unique: few buckets have more functions than they need.
+        products = self.functions.T @ self.functions + 1e-6 * self.buckets * np.eye(self.size)
+        return np.asarray(np.linalg.solve(products, sums.T), dtype=np.float64)
 
     @cached_property
     def unresolved(self) -> FloatArray:

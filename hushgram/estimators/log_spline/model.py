@@ -1,18 +1,21 @@
-"""The model of a window: a log-density of smooth functions, with point masses and narrow hills where there are any."""
+"""The model of a window: a log-density of smooth functions, with point masses, narrow hills and jumps where there are
+any."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from hushgram._arrays import BoolArray, FloatArray
 from hushgram.estimators.log_spline.basis import Basis
 
-FEATURE_VARIANCE = 25.0
-"""The prior variance of the height of a point mass or a hill, in squared nats."""
+Kind = Literal["point", "hill", "jump"]
+VARIANCES: dict[Kind, float] = {"point": 25.0, "hill": 25.0, "jump": 2.0}
+"""The prior variances of the heights of features, in squared nats."""
 
 
 @dataclass(frozen=True)
@@ -25,33 +28,41 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class Feature:
-    """A point mass in one bucket (width 0), or a hill exp(-½((i - bucket)/width)²) around it, in the log-density."""
+    """A point mass in one bucket, a hill exp(-½((i - bucket)/width)²) around it, or a jump before it, in θ."""
 
+    kind: Kind
     bucket: int
     width: float = 0.0
+
+    def function(self, buckets: int) -> FloatArray:
+        """Its column of Φ."""
+        distance = np.arange(buckets) - self.bucket
+        if self.kind == "hill":
+            return np.exp(-0.5 * (distance / self.width) ** 2)
+        return (distance >= 0 if self.kind == "jump" else distance == 0).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """θ = Φa and x = softmax θ, where Φ are the functions of the basis, of the hills and of the point masses."""
+    """θ = Φa and x = softmax θ, where Φ are the functions of the basis, of hills and jumps, and of point masses."""
 
     basis: Basis
-    hills: tuple[Feature, ...] = ()
+    wide_features: tuple[Feature, ...] = ()
     spikes: tuple[Feature, ...] = ()
 
     @property
     def features(self) -> tuple[Feature, ...]:
         """In the order of their coefficients, which follow those of the basis."""
-        return (*self.hills, *self.spikes)
+        return (*self.wide_features, *self.spikes)
 
     @property
     def size(self) -> int:
-        return self.basis.size + len(self.hills) + len(self.spikes)
+        return self.basis.size + len(self.wide_features) + len(self.spikes)
 
     @property
     def wide(self) -> int:
         """The number of columns of Φ that are more than one bucket wide."""
-        return self.basis.size + len(self.hills)
+        return self.basis.size + len(self.wide_features)
 
     @cached_property
     def spike_buckets(self) -> list[int]:
@@ -60,19 +71,20 @@ class Model:
     @cached_property
     def functions(self) -> FloatArray:
         """The wide columns of Φ."""
-        return np.column_stack([self.basis.functions, self._hill_functions]) if self.hills else self.basis.functions
+        if not self.wide_features:
+            return self.basis.functions
+        return np.column_stack([self.basis.functions, self._own_functions])
 
     @cached_property
-    def _hill_functions(self) -> FloatArray:
-        distance = np.arange(self.basis.buckets)[:, None] - [hill.bucket for hill in self.hills]
-        return np.exp(-0.5 * (distance / [hill.width for hill in self.hills]) ** 2)
+    def _own_functions(self) -> FloatArray:
+        return np.column_stack([feature.function(self.basis.buckets) for feature in self.wide_features])
 
     @cached_property
     def _part_functions(self) -> FloatArray:
         """Φ on the parts of the domain, and on the buckets of point masses as further parts."""
         parts = self.basis.part_functions
-        if self.hills:
-            parts = np.column_stack([parts, self.basis.part_averages(self._hill_functions)])
+        if self.wide_features:
+            parts = np.column_stack([parts, self.basis.part_averages(self._own_functions)])
         if not self.spikes:
             return parts
         count = len(self.spikes)
@@ -91,17 +103,20 @@ class Model:
 
     def extended(self, a: FloatArray, features: Sequence[Feature], heights: FloatArray) -> tuple[Model, FloatArray]:
         """With more features of one kind, and the coefficients to start from."""
-        if features[0].width:
-            model = Model(self.basis, (*self.hills, *features), self.spikes)
-            return model, np.concatenate([a[: self.wide], heights, a[self.wide :]])
-        return Model(self.basis, self.hills, (*self.spikes, *features)), np.concatenate([a, heights])
+        if features[0].kind == "point":
+            return Model(self.basis, self.wide_features, (*self.spikes, *features)), np.concatenate([a, heights])
+        model = Model(self.basis, (*self.wide_features, *features), self.spikes)
+        return model, np.concatenate([a[: self.wide], heights, a[self.wide :]])
 
     def reduced(self, a: FloatArray, dropped: BoolArray) -> tuple[Model, FloatArray]:
-        """Without the features that are dropped."""
+        """Without the features that are dropped; what jumps did, the functions of the basis then do."""
+        a = a.copy()
+        for feature, height in zip(self.features, a[self.basis.size :].tolist(), strict=True):
+            if feature.kind == "jump" and dropped[self.features.index(feature)]:
+                a[: self.basis.size] += height * self.basis.step_coefficients[:, feature.bucket]
         kept = [feature for feature, drop in zip(self.features, dropped.tolist(), strict=True) if not drop]
-        model = Model(
-            self.basis, tuple(f for f in kept if f.width), tuple(feature for feature in kept if not feature.width)
-        )
+        wide = tuple(feature for feature in kept if feature.kind != "point")
+        model = Model(self.basis, wide, tuple(feature for feature in kept if feature.kind == "point"))
         return model, a[np.concatenate([np.ones(self.basis.size, dtype=bool), ~dropped])]
 
     def log_density(self, a: FloatArray) -> FloatArray:
@@ -132,7 +147,7 @@ class Model:
 
     def prior_deviations(self, hyper: Hyperparameters, roughness: FloatArray | float = 0.0) -> FloatArray:
         """The prior's standard deviation of each coefficient; `roughness` adds to the variance of the modes."""
-        extra = np.full(self.size - self.basis.size, FEATURE_VARIANCE)
+        extra = [VARIANCES[feature.kind] for feature in self.features]
         power = np.exp(hyper.log_scale - 2 * hyper.exponent * self.basis.log_frequency) + roughness
         fixed = np.where(self.basis.is_mode, power, self.basis.fixed_variances)
         return np.sqrt(np.concatenate([fixed, extra]))

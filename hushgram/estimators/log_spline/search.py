@@ -1,4 +1,4 @@
-"""The fit of one window: a smooth curve first, then point masses and hills where the reports ask for them."""
+"""The fit of one window: a smooth curve first, then point masses, hills and jumps where the reports ask for them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from hushgram._arrays import BoolArray, FloatArray
 from hushgram.estimators.log_spline.basis import Basis
-from hushgram.estimators.log_spline.model import Feature, Model
+from hushgram.estimators.log_spline.candidates import Candidates, candidates, near
+from hushgram.estimators.log_spline.model import Feature, Kind, Model
 from hushgram.estimators.log_spline.posterior import CENTRE, Posterior, find_mode
 
 FIRST_STEPS = 12
@@ -20,41 +20,45 @@ SMOOTHEST = 12
 """The functions that the first guess is made of."""
 TEMPERED = 1e5
 """Above this many reports, a part of them is fitted first: a sharp likelihood is hard to climb from afar."""
-SCORE, END_SCORE = 5.0, 2.5
-"""The standardised score above which a feature is tried: inside the domain, and at its ends, where clipping puts it."""
-GAIN, END_GAIN = 8.0, 3.0
-"""The log-evidence that each feature must then gain."""
 DEVIATIONS = 3.0
 """A feature whose height is within this many standard errors of zero is dropped."""
-HILL_WIDTHS = (1 / 256, 1 / 64)
-"""The widths of hills, as shares of the domain; hills of less than a bucket are not tried."""
-AT_ONCE = 3
+EVEN_GAIN = 6.0
+"""The log-evidence at which a feature is as likely as none: about the logarithm of the number of places that it may
+have, as far as reports tell them apart."""
+LEAST_SHARE = 0.02
+"""A rival of a lower probability is left out."""
 MOST_FEATURES = 24
 MOST_REFUSALS = 2
+MOST_STEPS = 150
+"""After this many steps, no more features are tried: a bound on the time of one window."""
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Buckets to try a feature in, and the log-evidence that each must gain."""
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The posterior of a window, and one with more features, which did not gain enough, with its probability."""
 
-    buckets: list[int]
-    gain: float
+    posterior: Posterior
+    rival: Posterior | None = None
+    rival_share: float = 0.0
 
 
-def fit(basis: Basis, counts: Sequence[FloatArray]) -> Posterior:
-    """The posterior of one window: at the centre of the hyperprior at first, then with hyperparameters of its own."""
+def fit(basis: Basis, counts: Sequence[FloatArray]) -> Fit:
+    """At the centre of the hyperprior at first, then with hyperparameters of the window's own."""
     posterior = _first_fit(basis, counts)
-    refused = np.zeros(basis.buckets, dtype=bool)
+    refused: dict[Kind, BoolArray] = {kind: np.zeros(basis.buckets, dtype=bool) for kind in ("point", "jump")}
+    result = Fit(posterior)
     for free in (False, True):
         if free or not posterior.converged:
             posterior = _after(posterior, find_mode(posterior.model, counts, posterior.a, posterior.hyper, free=free))
-        posterior = _add_features(posterior, counts, free, refused)
-    return _drop_weak(posterior, counts, free=True)
+        result = _add_features(posterior, counts, free, refused)
+        posterior = result.posterior
+    last = _drop_weak(posterior, counts, free=True)
+    return replace(result, posterior=last)
 
 
 def _first_fit(basis: Basis, counts: Sequence[FloatArray]) -> Posterior:
     """With a point mass at both ends: a smooth curve that stands in for one is a bad place to start from."""
-    model = Model(basis, spikes=(Feature(0), Feature(basis.buckets - 1)))
+    model = Model(basis, spikes=(Feature("point", 0), Feature("point", basis.buckets - 1)))
     a, steps = _first_guess(basis, counts), 0
     reports = float(sum(row.sum() for row in counts))
     for power in range(max(0, math.ceil(math.log10(reports / TEMPERED))), -1, -1):
@@ -82,80 +86,66 @@ def _first_guess(basis: Basis, counts: Sequence[FloatArray]) -> FloatArray:
     return a
 
 
-def _add_features(posterior: Posterior, counts: Sequence[FloatArray], free: bool, refused: BoolArray) -> Posterior:
+def _add_features(
+    posterior: Posterior, counts: Sequence[FloatArray], free: bool, refused: dict[Kind, BoolArray]
+) -> Fit:
     """With the features that gain enough evidence; `refused` marks the buckets that are not to be tried again."""
     basis = posterior.model.basis
     reports = np.array([row.sum() for row in counts])
-    refusals = 0
-    while posterior.converged and refusals < MOST_REFUSALS and len(posterior.model.features) < MOST_FEATURES:
-        scores, variances = scores_of_point_masses(posterior, reports)
-        scores[refused] = 0
-        scores[posterior.model.spike_buckets] = 0
-        candidates = find_candidates(scores)
-        if candidates is None:
+    refusals, rival, share = 0, None, 0.0
+    while (
+        posterior.converged
+        and refusals < MOST_REFUSALS
+        and len(posterior.model.features) < MOST_FEATURES
+        and posterior.steps < MOST_STEPS
+    ):
+        proposals = candidates(posterior, reports, refused, free=free)
+        if not proposals:
             break
-        best = _best_with(posterior, counts, candidates, variances, free)
-        if best.log_evidence - posterior.log_evidence > candidates.gain * len(candidates.buckets):
-            posterior = best
+        fits = [_with_features(posterior, counts, proposal, free) for proposal in proposals]
+        steps = posterior.steps + sum(other.steps for other in fits)
+        gains = [
+            other.log_evidence - posterior.log_evidence - proposal.needed
+            for other, proposal in zip(fits, proposals, strict=True)
+        ]
+        best = int(np.argmax(gains))
+        if gains[best] > 0:
+            posterior, rival, share = replace(fits[best], steps=steps), None, 0.0
             continue
-        posterior, refusals = replace(posterior, steps=best.steps), refusals + 1
-        # Of several, the strongest gets a second chance, alone.
-        weakest = sorted(candidates.buckets, key=lambda bucket: scores[bucket])
-        for bucket in weakest[: max(1, len(weakest) - 1)]:
-            near = max(2, basis.buckets // 128)
-            refused[max(0, bucket - near) : bucket + near + 1] = True
-    return posterior
+        posterior, refusals = replace(posterior, steps=steps), refusals + 1
+        odds = gains[best] + proposals[best].needed - EVEN_GAIN * len(proposals[best].features)
+        chance = 1 / (1 + math.exp(min(-odds, 700.0)))
+        if fits[best].converged and chance > max(share, LEAST_SHARE):
+            rival, share = fits[best], chance
+        for proposal in proposals:
+            _refuse(refused, proposal, basis.buckets)
+    return Fit(posterior, rival, share)
 
 
-def scores_of_point_masses(posterior: Posterior, reports: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """For each bucket, the score of a point mass there over its standard error under the model, and its variance."""
-    model, basis = posterior.model, posterior.model.basis
-    change, y = model.sensitivity(posterior.x)
-    weights = reports[basis.mechanism_of_pool] / y
-    variances = (basis.matrix**2).T @ weights - reports.sum()
-    shared = change.T @ (weights[:, None] * basis.matrix)
-    explained = solve_triangular(posterior.root, posterior.deviations[:, None] * shared, lower=True, check_finite=False)
-    left = np.maximum(variances - (explained**2).sum(axis=0), 0.1 * variances)[basis.part_of_bucket]
-    return posterior.pull / np.sqrt(left), left
+def _with_features(posterior: Posterior, counts: Sequence[FloatArray], proposal: Candidates, free: bool) -> Posterior:
+    start = posterior.a.copy()
+    if proposal.replaced is not None:
+        start[: proposal.replaced.size] -= proposal.replaced
+    model, a = posterior.model.extended(start, proposal.features, np.array(proposal.heights))
+    return find_mode(model, counts, a, posterior.hyper, free=free, most_steps=15)
 
 
-def find_candidates(scores: FloatArray) -> Candidates | None:
-    """The ends of the domain, where one of them stands out; else the highest scores, some distance apart."""
-    last = scores.size - 1
-    ends = [bucket for bucket in (0, last) if scores[bucket] > END_SCORE]
-    if ends and scores.max() <= 2 * scores[ends].max():
-        return Candidates(ends, END_GAIN)
-    found, left, near = list[int](), scores.copy(), scores.size // 16
-    while len(found) < AT_ONCE:
-        bucket = int(np.argmax(left))
-        if left[bucket] < max(SCORE, 0.7 * scores.max()):
-            break
-        found.append(bucket)
-        left[max(0, bucket - near) : bucket + near + 1] = 0
-    return Candidates(found, GAIN) if found else None
-
-
-def _best_with(
-    posterior: Posterior, counts: Sequence[FloatArray], candidates: Candidates, variances: FloatArray, free: bool
-) -> Posterior:
-    """The fit of most evidence with the candidates as point masses, as narrow hills or as wide ones."""
-    model, buckets = posterior.model, posterior.model.basis.buckets
-    mass = np.clip(posterior.pull[candidates.buckets] / variances[candidates.buckets], 1e-4, 0.5)
-    hills = [share * buckets for share in HILL_WIDTHS if share * buckets >= 1] if candidates.gain == GAIN else []
-    fits, steps = [], posterior.steps
-    for width in (0.0, *hills):
-        features = [Feature(bucket, width) for bucket in candidates.buckets]
-        height = np.log1p(mass / np.maximum(posterior.x[candidates.buckets] * max(1.0, 2 * width), 1e-12))
-        larger, a = model.extended(posterior.a, features, height)
-        fits.append(find_mode(larger, counts, a, posterior.hyper, free=free, most_steps=15))
-        steps += fits[-1].steps
-    return replace(max(fits, key=lambda candidate: candidate.log_evidence), steps=steps)
+def _refuse(refused: dict[Kind, BoolArray], proposal: Candidates, buckets: int) -> None:
+    """Of several features, the first, which has the highest score, gets a second chance, alone."""
+    for feature in proposal.features[1:] or proposal.features:
+        kind: Kind = "jump" if feature.kind == "jump" else "point"
+        refused[kind][near(feature, buckets)] = True
 
 
 def _drop_weak(posterior: Posterior, counts: Sequence[FloatArray], free: bool) -> Posterior:
-    """Fitted again without the features whose height is not clearly above zero."""
+    """Fitted again without the features whose height is not clearly above zero; that of a jump may be below."""
     start = posterior.model.basis.size
-    weak = posterior.a[start:] < DEVIATIONS * posterior.standard_errors()[start:]
+    heights = np.where(
+        [feature.kind == "jump" for feature in posterior.model.features],
+        np.abs(posterior.a[start:]),
+        posterior.a[start:],
+    )
+    weak = heights < DEVIATIONS * posterior.standard_errors()[start:]
     if not weak.any():
         return posterior
     model, a = posterior.model.reduced(posterior.a, weak)

@@ -9,7 +9,7 @@ from scipy.linalg import solve_triangular
 from scipy.ndimage import maximum_filter1d
 
 from hushgram._arrays import FloatArray, IntArray
-from hushgram.estimators.log_spline.point_masses import PointMass
+from hushgram.estimators.log_spline.placement import Placement
 from hushgram.estimators.log_spline.posterior import Posterior, factorise, posterior_mean
 from hushgram.estimators.types import Uncertainty
 
@@ -26,13 +26,13 @@ BIAS_REACH = 0.04
 """How far along the domain, as a share of it, the allowance for bias is carried."""
 
 
-def error_law(posterior: Posterior, points: Sequence[PointMass]) -> Uncertainty:
+def error_law(posterior: Posterior, placements: Sequence[Placement]) -> Uncertainty:
     """The posterior under a rougher prior than the estimate's, so that it covers curves that the estimate smooths over.
 
     One window cannot tell how rough the truth is below what its reports resolve, so roughness is assumed: `JUMPS` and
     `SCATTER` in the basis, and what the basis does not resolve of the scatter as independent errors of the distribution
     function at each edge. The distribution is linearised around its centre: in empty tails, where the logarithm is
-    hardly determined, its exponential would explode. Where a point mass may be elsewhere, its place has an error, too.
+    hardly determined, its exponential would explode. Where a feature may be elsewhere, its place has an error, too.
     """
     model, basis = posterior.model, posterior.model.basis
     roughness = SCATTER**2 / basis.buckets + JUMPS * np.exp(-2 * basis.log_frequency)
@@ -41,28 +41,28 @@ def error_law(posterior: Posterior, points: Sequence[PointMass]) -> Uncertainty:
     step = posterior_mean(root, deviations, posterior.target) - posterior.a
     a = posterior.a + min(1.0, LONGEST_STEP / max(float(np.abs(model.log_density(step)).max()), 1e-9)) * step
     x = model.distribution(a)
-    starts = _starts(posterior, points)
+    starts = _starts(posterior, placements)
     slopes = np.add.reduceat(model.slopes(x) * deviations, starts, axis=0)
     factor: FloatArray = solve_triangular(root, slopes.T, lower=True, check_finite=False).T
     smooth = x.copy()
     smooth[model.spike_buckets] *= np.exp(-np.maximum(a[model.wide :], 0.0))
     curve = _bias(posterior, starts)
     curve[np.diag_indices(starts.size - 1)] += SCATTER**2 * smooth[starts[1:]] ** 2 * basis.unresolved[starts[1:]]
-    centre = x.copy()
-    for point in points:
-        law = point.spread(centre)
-        before = np.cumsum(law)[starts[1:] - 1]
-        curve += point.mass**2 * (np.minimum(before[:, None], before) - np.outer(before, before))
+    centre = x
+    for placement in placements:
+        average = placement.shares @ placement.changes
+        centre = centre + average
+        moved = np.cumsum(placement.changes - average, axis=1)[:, starts[1:] - 1]
+        curve += (placement.shares[:, None] * moved).T @ moved
     edges = np.append(starts, basis.buckets) / basis.buckets
     return Uncertainty(edges, np.add.reduceat(centre, starts), factor @ factor.T + _differences(curve))
 
 
-def _starts(posterior: Posterior, points: Sequence[PointMass]) -> IntArray:
-    """Where parts of the domain start, in buckets: each bucket that may hold a point mass is a part of its own."""
+def _starts(posterior: Posterior, placements: Sequence[Placement]) -> IntArray:
+    """Where parts of the domain start, in buckets: among others, wherever the distribution may jump."""
     basis = posterior.model.basis
-    singles = [np.arange(point.first, point.first + point.shares.size + 1) for point in points]
     ends = np.array([1, basis.buckets - 1]) if posterior.model.spikes else np.array([], dtype=np.int64)
-    starts = np.unique(np.concatenate([basis.part_starts, ends, *singles]))
+    starts = np.unique(np.concatenate([basis.part_starts, ends, *(placement.breaks for placement in placements)]))
     return starts[starts < basis.buckets]
 
 
