@@ -8,7 +8,8 @@ distance (W1) and the Kolmogorov-Smirnov distance (KS), given as ratios to those
 2. Judgement: many fresh runs of the chosen set and of one width, so that the luck of the choice has no part in it.
 3. Verdict: a set is fit to be the default of new collections if at no setting either error is significantly greater
    than with one width, and the geometric means of both are at least 5 % less. Significant is what exceeds as many
-   standard errors (z) as any of all comparisons exceeds as seldom by chance as a single one exceeds three.
+   standard errors (z) as any of all comparisons exceeds as seldom by chance, by Student's law, as a single normal
+   one exceeds three.
 
 Runs of both sides have the same seeds, and standard errors are those of the paired differences. Every row is printed
 and written to the output file as soon as it is known; the same numbers of runs give the same rows.
@@ -122,13 +123,13 @@ def choose(sets: Sequence[WidthSet], found: Sequence[Sequence[Comparison]]) -> W
     return sets[int(np.argmin(logarithms.mean(axis=(0, 2))))]
 
 
-def critical(comparisons: int) -> float:
-    """The z that any of so many comparisons exceeds as seldom by chance as a single one exceeds three.
+def critical(comparisons: int, runs: int) -> float:
+    """The z that any of so many comparisons exceeds as seldom by chance as a single one of endless runs exceeds three.
 
-    >>> round(critical(1), 6), round(critical(128), 2)
-    (3.0, 4.25)
+    >>> round(critical(1, runs=10**6), 2), round(critical(128, runs=100), 2)
+    (3.0, 4.47)
     """
-    return float(stats.norm.isf(stats.norm.sf(SINGLE) / comparisons))
+    return float(stats.t.isf(stats.norm.sf(SINGLE) / comparisons, runs - 1))
 
 
 def verdict(overall: Comparison, limit: float) -> str:
@@ -185,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             both = ", ".join(f"{z:+.1f}" for z in each.z)
             tell(table([[*where, f"{setting.reports:,}".replace(",", " "), *_figures(each), both]]))
 
-        limit = critical(2 * len(settings))
+        limit = critical(2 * len(settings), options.runs)
         begin("Verdict", "ε", "widths", "W1", "KS", "greatest W1 and KS", f"greatest z, at most {limit:.2f}", "default")
         for epsilon, several in judged.items():
             overall = average(several)

@@ -58,11 +58,11 @@ def test_an_average_lies_among_its_settings_and_is_known_better(ratios, zs):
     assert overall.error[0] / overall.ratio[0] <= max(relative) / len(parts) ** 0.5 * (1 + 1e-9)
 
 
-@given(st.integers(1, 10_000))
-def test_more_comparisons_together_are_as_seldom_wrong_as_one(comparisons):
-    limit = critical(comparisons)
-    assert comparisons * stats.norm.sf(limit) == pytest.approx(stats.norm.sf(3))
-    assert critical(comparisons + 1) > limit >= 3 - 1e-9
+@given(st.integers(1, 10_000), st.integers(10, 1000))
+def test_many_comparisons_together_are_as_seldom_wrong_as_one(comparisons, runs):
+    limit = critical(comparisons, runs)
+    assert comparisons * stats.t.sf(limit, runs - 1) == pytest.approx(stats.norm.sf(3))
+    assert critical(comparisons + 1, runs) > limit > critical(comparisons, runs + 1) > 3
 
 
 @pytest.mark.parametrize(

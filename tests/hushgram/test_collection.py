@@ -340,6 +340,7 @@ def test_a_wave_may_have_several_widths():
     assert c.revision != Collection(**BASE).revision
     earlier = replace(Collection(**BASE), previous=[{"widths": [0.5, 1]}])
     assert c.revision in earlier.revisions
+    assert Collection(**BASE).revision in replace(c, previous=[{"widths": None}]).revisions
     [parsed] = parse_collections(
         "collections: {commute: {domain: {low: 0, high: 180}, epsilon: 1, widths: [0.5, 1]}}"
     ).values()
