@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup packages docs demo stream-demo test test-fast test-under-load lint format benchmarks peers soak chaos accuracy coverage paper clean
+.PHONY: setup packages docs demo stream-demo test test-fast test-under-load lint format benchmarks peers soak chaos accuracy widths coverage paper clean
 
 setup: .venv/ready
 
@@ -94,6 +94,10 @@ chaos: setup packages
 # The log-spline beside EMS on the same tallies.
 accuracy: setup
 	$(BIN)/python -m benchmarks.accuracy
+
+# Square Waves of several widths beside one, to build/widths.md: about twenty minutes on two cores.
+widths: setup
+	$(BIN)/python -m benchmarks.widths
 
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage

@@ -135,7 +135,7 @@ class Collection:
             domain = check_domain(low, high, scale, integer, unit, self.buckets)
             self._set(low=domain.low, high=domain.high, scale=domain.scale, integer=domain.integer, unit=domain.unit)
             self._set(epsilon=check_number("epsilon", epsilon, LEAST_EPSILON, GREATEST_EPSILON))
-            chosen = make_mechanism(mechanism, options)
+            chosen = make_mechanism(mechanism, options, self.buckets)
             self._set(mechanism=chosen.for_collection(domain, self.buckets, self.epsilon))
             vars(self.mechanism)["in_collection"] = True
             self._set(estimator=check_method(estimator, self.mechanism, methods), **methods)

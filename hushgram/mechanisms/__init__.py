@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hushgram._validation import CollectionError, check_one_of, refuse
+from hushgram._validation import MOST_BUCKETS, CollectionError, check_one_of, refuse
 from hushgram.mechanisms.base import FrequencyOracle, Mechanism, Transition
 from hushgram.mechanisms.general_wave import ContinuousSquareWave, GeneralWave
 from hushgram.mechanisms.haar import HaarResponse
@@ -47,8 +47,10 @@ def mechanism_options() -> dict[str, Option]:
     return found
 
 
-def make_mechanism(mechanism: object, options: Mapping[str, Any]) -> Mechanism:
+def make_mechanism(mechanism: object, options: Mapping[str, Any], buckets: int = MOST_BUCKETS) -> Mechanism:
     """A mechanism from its name or value, with options; an option of None takes its default.
+
+    An option may stand in the mechanism's value and beside it if both are the same once they are checked.
 
     >>> make_mechanism("square_wave", {"bandwidth": 0.2}) == SquareWave(bandwidth=0.2)
     True
@@ -70,9 +72,13 @@ def make_mechanism(mechanism: object, options: Mapping[str, Any]) -> Mechanism:
         return kind(**chosen)
     if mechanism.in_collection:
         return replace(mechanism, buckets=0, epsilon=0.0, **chosen)
+
+    def checked(name: str, value: object) -> object:
+        return None if value is None else known[name].check(name, value, buckets)
+
     for name, value in chosen.items():
         own = getattr(mechanism, name)
-        if own not in (known[name].default, value):
+        if checked(name, own) not in (known[name].default, checked(name, value)):
             raise CollectionError(f"{name}: got {value!r}, and {own!r} in the mechanism, allowed: one of them")
     return replace(mechanism, **chosen)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from hushgram.planning.alternatives import Advice, Alternative, advise, alternatives, differs, make_plannable
+from hushgram.planning.advice import Advice, advise, differs, keeps_reports, reduction
+from hushgram.planning.alternatives import Alternative, alternatives, make_plannable
 from hushgram.planning.expected_error import ERRORS, Outlook, Runs, Shape, figures_of, grid, outlook
 from hushgram.planning.sample_size import MOST_REPORTS, Need, Target, parse_target, reports_for, reports_needed
 from hushgram.planning.snapshot_levels import Level, levels
+from hushgram.planning.widths import PLANNED_SETS, WIDTH_SETS, width_alternatives
 
 __all__ = [
     "ERRORS",
     "MOST_REPORTS",
+    "PLANNED_SETS",
+    "WIDTH_SETS",
     "Advice",
     "Alternative",
     "Level",
@@ -23,10 +27,13 @@ __all__ = [
     "differs",
     "figures_of",
     "grid",
+    "keeps_reports",
     "levels",
     "make_plannable",
     "outlook",
     "parse_target",
+    "reduction",
     "reports_for",
     "reports_needed",
+    "width_alternatives",
 ]

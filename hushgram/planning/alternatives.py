@@ -1,34 +1,32 @@
-"""Alternatives to a collection: other ε, bucket counts and mechanisms, and which of them is worth the change."""
+"""Alternatives to a collection: other ε, bucket counts, estimators and mechanisms."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hushgram._validation import GREATEST_EPSILON, LEAST_EPSILON, CollectionError
 from hushgram.collection import Collection
+from hushgram.estimators.log_spline import LEAST_BUCKETS
 from hushgram.estimators.types import METHOD_OPTIONS
 from hushgram.mechanisms import MECHANISMS, SeededHashing
 from hushgram.mechanisms.hierarchy import BRANCHINGS, Hierarchy
-from hushgram.planning.expected_error import Outlook
-from hushgram.simulation import Summary
 
 FEWEST_BUCKETS, MOST_BUCKETS = 16, 2048
 """Limits of the bucket counts to try; more are slow, and finer than the noise."""
 BINS = (16, 32, 64)
-BEYOND_NOISE = 3.0
-"""Standard errors by which a difference must exceed the noise of the simulation: once in 700 comparisons by chance."""
-WORTH_A_CHANGE = 0.05
-"""The least gain that is worth a recommendation, as a share."""
 
-Kind = Literal["now", "epsilon", "buckets", "mechanism"]
+Kind = Literal["now", "epsilon", "buckets", "estimator", "widths", "mechanism"]
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A collection, and in what it differs from the one that is planned."""
+    """A collection, and in what it differs from the one that is planned.
+
+    With other widths, the estimator may be another too.
+    """
 
     kind: Kind
     collection: Collection
@@ -46,13 +44,19 @@ def make_plannable(collection: Collection) -> Collection:
 
 
 def alternatives(collection: Collection) -> list[Alternative]:
-    """The collection itself, first, and the possible ones near it."""
-    found = [Alternative("now", collection)]
+    """The collection itself, first, and the possible ones near it; `width_alternatives` follow when these are tried."""
     changed: list[tuple[Kind, dict[str, Any]]] = [
         *(("epsilon", {"epsilon": epsilon}) for epsilon in _epsilons(collection)),
         *(("buckets", {"buckets": buckets}) for buckets in _bucket_counts(collection)),
+        *(("estimator", {"estimator": estimator}) for estimator in _estimators(collection)),
         *(("mechanism", changes) for changes in _mechanisms(collection)),
     ]
+    return possible_changes(collection, changed)
+
+
+def possible_changes(collection: Collection, changed: Iterable[tuple[Kind, dict[str, Any]]]) -> list[Alternative]:
+    """The collection itself, first, and each that a change of parameters makes of it, once."""
+    found = [Alternative("now", collection)]
     for kind, changes in changed:
         try:
             other = _changed(collection, **changes)
@@ -64,10 +68,12 @@ def alternatives(collection: Collection) -> list[Alternative]:
 
 
 def _changed(collection: Collection, **changes: Any) -> Collection:
-    """With another mechanism, the estimator and its options are left to that mechanism."""
+    """With another mechanism, the estimator is left to that mechanism; with another estimator, so are its options."""
     mechanism = changes.pop("mechanism", collection.mechanism.name)
     if mechanism != collection.mechanism.name:
-        changes = {**dict.fromkeys(METHOD_OPTIONS), "estimator": "", "mechanism": mechanism, **changes}
+        changes = {"estimator": "", "mechanism": mechanism, **changes}
+    if "estimator" in changes:
+        changes = {**dict.fromkeys(METHOD_OPTIONS), **changes}
     return replace(collection, **changes)
 
 
@@ -93,6 +99,13 @@ def _fitting(collection: Collection, wanted: float) -> int:
     size = int(collection.high - collection.low) + 1
     divisors = [count for count in range(2, min(size, MOST_BUCKETS) + 1) if size % count == 0]
     return min(divisors, key=lambda count: abs(math.log(count / wanted)), default=collection.buckets)
+
+
+def _estimators(collection: Collection) -> list[str]:
+    """Of a wave: the log-spline beside EM and EMS, and EMS beside it."""
+    if "log_spline" not in collection.mechanism.estimators or collection.buckets < LEAST_BUCKETS:
+        return []
+    return ["ems" if collection.estimator == "log_spline" else "log_spline"]
 
 
 def _mechanisms(collection: Collection) -> list[dict[str, Any]]:
@@ -121,47 +134,3 @@ def _mechanisms(collection: Collection) -> list[dict[str, Any]]:
 
 def _possible(collection: Collection, buckets: int) -> bool:
     return not collection.integer or (int(collection.high - collection.low) + 1) % buckets == 0
-
-
-@dataclass(frozen=True)
-class Advice:
-    """The recommended collection, which may be the present one, and the figure that both are judged by."""
-
-    choice: Alternative
-    figure: str
-    now: Summary
-    then: Summary
-    as_good: Alternative | None
-    """Fewer buckets that do no worse: they cost less to estimate."""
-
-    @property
-    def gain(self) -> float:
-        """The relative reduction of the expected error."""
-        return 1 - self.then.mean / self.now.mean
-
-
-def advise(tried: Sequence[tuple[Alternative, Outlook]]) -> Advice:
-    """The best at the same ε, if it is better than the first by more than the noise of the simulation.
-
-    ε is a promise to people, not a setting: it is never advised, only shown.
-    """
-    (present, first), *others = tried
-    figure = "w1" if "w1" in first.figures else "mean"
-    now = first.mean(figure)
-    rivals = [(other, seen.mean(figure)) for other, seen in others if other.kind in ("buckets", "mechanism")]
-    better = [(other, then) for other, then in rivals if then.mean < now.mean and differs(then, now)]
-    choice, then = min(better, key=lambda item: item[1].mean, default=(present, now))
-    fewer = [
-        other
-        for other, seen in rivals
-        if other.kind == "buckets"
-        and other.collection.buckets < present.collection.buckets
-        and seen.mean <= (1 + WORTH_A_CHANGE / 2) * now.mean
-    ]
-    return Advice(choice, figure, now, then, fewer[0] if fewer and choice is present else None)
-
-
-def differs(then: Summary, now: Summary) -> bool:
-    """Whether two figures differ by a relevant amount, and beyond the noise of the simulation."""
-    apart = abs(now.mean - then.mean)
-    return apart > WORTH_A_CHANGE * now.mean and apart > BEYOND_NOISE * math.hypot(now.error, then.error)

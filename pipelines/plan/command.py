@@ -38,6 +38,7 @@ from hushgram.planning import (
     outlook,
     parse_target,
     reports_needed,
+    width_alternatives,
 )
 from hushgram.transforms.gate import CHILDREN
 
@@ -149,6 +150,10 @@ def simulated(
     chosen = next((level for level in spread if level.reports >= request.minimum_reports), spread[-1])
     runs, searched = Runs(options.runs, INTERVALS), Runs(options.runs, 2 * INTERVALS)
     figures = dict.fromkeys([*figures_of(collection), *([target.figure] if target else [])])
+
+    def attempt(other: Collection, reports: int) -> Later:
+        return begin(outlook, other, shapes, reports, figures, runs, options.seed)
+
     # The longest first, so that no core is left with it at the end.
     needs = {
         shape.name: begin(reports_needed, collection, shape, target, chosen.reports, searched, options.seed)
@@ -156,15 +161,15 @@ def simulated(
         if target
     }
     at_levels = {
-        reports: begin(outlook, collection, shapes, reports, figures, runs, options.seed)
-        for reports in sorted({level.reports for level in spread}, reverse=True)
+        reports: attempt(collection, reports) for reports in sorted({level.reports for level in spread}, reverse=True)
     }
-    at_others = [
-        begin(outlook, other.collection, shapes, chosen.reports, figures, runs, options.seed) for other in others
-    ]
+    at_others = [attempt(other.collection, chosen.reports) for other in others]
     seen = {reports: result() for reports, result in at_levels.items()}
     tried = [(now, seen[chosen.reports])]
     tried += [(other, result()) for other, result in zip(others, at_others, strict=True)]
+    widths = width_alternatives(tried)
+    at_widths = [attempt(other.collection, chosen.reports) for other in widths]
+    tried += [(other, result()) for other, result in zip(widths, at_widths, strict=True)]
     advice = advise(tried)
     rolled_up = None
     if advice.choice is not now and chosen is not spread[-1]:

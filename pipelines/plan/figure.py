@@ -23,7 +23,7 @@ ENDINGS = (".png", ".svg")
 EXAMPLES = 6
 FEWER_RUNS = Runs(errors=4, intervals=2)
 """For points beyond the tables: a curve is read by its course."""
-PRESENT, OTHERS = "#1f4e79", ("#c55a11", "#548235", "#7f6000")
+PRESENT, OTHERS = "#1f4e79", ("#c55a11", "#548235", "#7f6000", "#7030a0")
 LESS_AND_MORE = {"less ε": "#9dc3e6", "more ε": "#2e75b6"}
 
 
@@ -81,10 +81,12 @@ def sketch(begin: Callable[..., Callable[[], Any]], plan: Plan, seed: int) -> Sk
 
 
 def _most_telling(plan: Plan, figure: str) -> list[tuple[Alternative, Outlook]]:
-    """The collection, its neighbours in ε, and the best few of other methods and bucket counts."""
+    """The collection, its neighbours in ε, and the best of each other kind."""
     near = [item for item in plan.tried if item[0].kind in ("now", "epsilon")]
-    rest = [item for item in plan.tried if item[0].kind not in ("now", "epsilon")]
-    return near + sorted(rest, key=lambda item: item[1].mean(figure).mean)[: len(OTHERS)]
+    best: dict[str, tuple[Alternative, Outlook]] = {}
+    for item in sorted(plan.tried, key=lambda item: item[1].mean(figure).mean):
+        best.setdefault(item[0].kind, item)
+    return near + [item for kind, item in best.items() if kind not in ("now", "epsilon")]
 
 
 def example(collection: Collection, shape: Shape, reports: int, seed: int) -> Example:

@@ -9,10 +9,24 @@ from typing import Any
 from hushgram import Collection
 from hushgram.pipelines.cli.tables import table_lines
 from hushgram.pipelines.formatting import number, shown
-from hushgram.planning import ERRORS, Advice, Alternative, Level, Need, Outlook, Shape, Target, differs
+from hushgram.pipelines.plan.definition import changed_keys, yaml_lines
+from hushgram.planning import (
+    ERRORS,
+    Advice,
+    Alternative,
+    Level,
+    Need,
+    Outlook,
+    Shape,
+    Target,
+    differs,
+    keeps_reports,
+    reduction,
+)
 from hushgram.simulation import Summary
 
 NAMES = {"w1": "W1", "ks": "KS", "p50": "median"}
+CHANGES = {"now": "as planned", "estimator": "other estimator", "mechanism": "other method"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,7 @@ def report_lines(plan: Plan) -> Iterator[str]:
     yield from _table(_alternative_rows(plan))
     yield ""
     yield from recommendation(plan)
+    yield from _definition(plan)
     if plan.target is not None:
         yield ""
         yield from _target(plan, plan.target)
@@ -68,13 +83,24 @@ def _heading(plan: Plan) -> Iterator[str]:
     yield from plan.cautions
 
 
-def method(c: Collection) -> str:
+def method(c: Collection, with_widths: bool = True) -> str:
     """How it is collected and estimated."""
     if c.estimator == "mean":
         return c.mechanism.name
     bins = getattr(c.mechanism, "bins", None)
     parts = f"{c.buckets:,} buckets" if bins is None else f"{bins:,} bins"
-    return f"{c.mechanism.name} with {c.estimator}, {parts}"
+    widths = f", {widths_of(c)}" if with_widths and getattr(c.mechanism, "widths", None) else ""
+    return f"{c.mechanism.name} with {c.estimator}, {parts}{widths}"
+
+
+def widths_of(c: Collection) -> str:
+    """The widths of its wave.
+
+    >>> widths_of(Collection(name="c", low=0, high=1, epsilon=1.0, widths=[0.5, 1, 1.25]))
+    'widths 0.5 1 1.25'
+    """
+    factors = getattr(c.mechanism, "widths", None)
+    return f"widths {' '.join(f'{factor:g}' for factor in factors)}" if factors else "one width"
 
 
 def _name(figure: str) -> str:
@@ -103,7 +129,7 @@ def _legend(plan: Plan) -> Iterator[str]:
     yield f"  W1 is how far quantiles are off, on average, as a share of the domain{hundredth}."
     yield "  KS is the largest error of any share of values below a point."
     w1 = dict(plan.levels)[plan.chosen].mean("w1")
-    noise = f"{w1.error / w1.mean:.0%}".replace("%", " %")
+    noise = _percent(w1.error / w1.mean)
     yield f"  These are means of {w1.runs} simulated estimates; W1 is known to {noise} (standard error)."
 
 
@@ -115,7 +141,8 @@ def _alternative_rows(plan: Plan) -> Iterator[list[str]]:
         then = seen.mean(judged)
         ratio = "1" if other is present else f"{then.mean / now.mean:.2f}" if differs(then, now) else "about 1"
         what = other.collection
-        yield [change(other, present), f"{what.epsilon:g}", method(what), *_figures(seen), ratio]
+        how = method(what, with_widths=other.kind != "widths")
+        yield [change(other, present), f"{what.epsilon:g}", how, *_figures(seen), ratio]
 
 
 def change(other: Alternative, present: Alternative) -> str:
@@ -124,7 +151,7 @@ def change(other: Alternative, present: Alternative) -> str:
         more = getattr(other.collection, other.kind) > getattr(present.collection, other.kind)
         words = {"epsilon": ("less ε", "more ε"), "buckets": ("fewer buckets", "more buckets")}
         return words[other.kind][more]
-    return "as planned" if other.kind == "now" else "other method"
+    return widths_of(other.collection) if other.kind == "widths" else CHANGES[other.kind]
 
 
 def recommendation(plan: Plan) -> Iterator[str]:
@@ -142,13 +169,35 @@ def recommendation(plan: Plan) -> Iterator[str]:
     worse = [shown(shape) for shape, then in seen.items() if then.mean > now[shape].mean]
     where = f", though not on {', '.join(worse)}" if worse else " on every shape" if len(seen) > 1 else ""
     then, before = (_figure(advice.figure, figure) for figure in (advice.then, advice.now))
-    gain = f"{advice.gain:.0%}".replace("%", " %")
     yield f"Take {advised}: its {judged} is {then} instead of {before}{where}."
-    yield f"That is {gain} less, beyond the noise of the simulation."
+    yield f"That is {_percent(advice.gain)} less, beyond the noise of the simulation."
     if plan.rolled_up is not None:
         level, present = plan.levels[-1]
         then, before = (_figure(advice.figure, one.mean(advice.figure)) for one in (plan.rolled_up, present))
         yield f"For {level.name} it would be {then} instead of {before}."
+    yield from _effort(plan)
+
+
+def _effort(plan: Plan) -> Iterator[str]:
+    """What the change asks of devices, which is what it costs."""
+    advice, (present, _) = plan.advice, plan.tried[0]
+    if keeps_reports(advice.choice, present):
+        yield "Devices change nothing, and reports that were already collected gain too, once they are estimated again."
+    else:
+        yield "It changes what devices send: they need the new definition, and their reports have a new revision."
+    if advice.server_only is not None:
+        other, then = advice.server_only
+        figure, less = _figure(advice.figure, then), _percent(reduction(then, advice.now))
+        yield f"With {other.collection.estimator} alone, and no change on devices, it is {figure}: {less} less."
+    if advice.choice.collection.estimator == "log_spline" != present.collection.estimator:
+        yield "log_spline may smooth over jumps and narrow peaks: --shape tries it on values of your own."
+
+
+def _definition(plan: Plan) -> Iterator[str]:
+    changed = changed_keys(plan.advice.choice.collection, plan.collection)
+    if changed:
+        yield "In the collections file:"
+        yield from (f"  {line}" for line in yaml_lines(changed))
 
 
 def _target(plan: Plan, target: Target) -> Iterator[str]:
@@ -194,6 +243,10 @@ def rounded(reports: float) -> int:
     return -(-whole // unit) * unit
 
 
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
 def _figures(seen: Outlook) -> list[str]:
     return [_figure(name, seen.mean(name)) for name in seen.figures]
 
@@ -234,6 +287,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
             for other, seen in plan.tried
         ],
         "recommendation": " ".join(recommendation(plan)),
+        "definition": changed_keys(advice.choice.collection, plan.collection),
         "target": None
         if plan.target is None
         else {**asdict(plan.target), "reports": {shape: need.reports for shape, need in plan.needs.items()}},
@@ -241,7 +295,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def _parameters(c: Collection) -> dict[str, Any]:
-    options = {name: getattr(c.mechanism, name, None) for name in ("bins", "branching")}
+    options = {name: getattr(c.mechanism, name, None) for name in ("bins", "branching", "widths")}
     return {
         **{"epsilon": c.epsilon, "mechanism": c.mechanism.name, "estimator": c.estimator, "buckets": c.buckets},
         **{name: value for name, value in options.items() if value is not None},

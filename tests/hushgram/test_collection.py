@@ -340,10 +340,31 @@ def test_a_wave_may_have_several_widths():
     assert c.revision != Collection(**BASE).revision
     earlier = replace(Collection(**BASE), previous=[{"widths": [0.5, 1]}])
     assert c.revision in earlier.revisions
+    assert Collection(**BASE).revision in replace(c, previous=[{"widths": None}]).revisions
     [parsed] = parse_collections(
         "collections: {commute: {domain: {low: 0, high: 180}, epsilon: 1, widths: [0.5, 1]}}"
     ).values()
     assert parsed.revision == c.revision
+
+
+@pytest.mark.parametrize("own", [(0.5, 1.0), (1.0, 0.5), [0.5, 1]])
+@pytest.mark.parametrize("beside", [(0.5, 1.0), [0.5, 1], [1, 0.5]])
+def test_widths_may_be_given_twice_if_they_are_the_same(own, beside):
+    c = Collection(**BASE, mechanism=SquareWave(BASE["buckets"], BASE["epsilon"], widths=own), widths=beside)
+    assert c == Collection(**BASE, widths=[0.5, 1])
+
+
+@pytest.mark.parametrize(
+    ("beside", "message"),
+    [
+        ([0.5, 1.25], "widths: got [0.5, 1.25], and (0.5, 1.0) in the mechanism, allowed: one of them"),
+        (None, "widths: got None, and (0.5, 1.0) in the mechanism, allowed: one of them"),
+        ([0.5], "widths: got [0.5], allowed: 2 to 8 different factors"),
+    ],
+)
+def test_other_widths_than_those_of_the_mechanism_are_refused(beside, message):
+    with pytest.raises(CollectionError, match=re.escape(message)):
+        Collection(**BASE, mechanism=SquareWave(widths=(0.5, 1.0)), widths=beside)
 
 
 def test_previous_revisions_inherit_unchanged_parameters():
