@@ -15,7 +15,7 @@ from hushgram.distribution import Distribution, Status
 from hushgram.domain import Domain
 from hushgram.estimators.types import Solution, Uncertainty
 from hushgram.heavy_ends import Ends, find_heavy_ends
-from hushgram.intervals import Band, Interval, Numbers, check_level, check_shares, first_reach
+from hushgram.intervals import Band, DensityBand, Interval, Numbers, check_bins, check_level, check_shares, first_reach
 from hushgram.mechanisms.base import chunks
 
 BAND_DRAWS = 1000
@@ -119,6 +119,35 @@ class Estimate(Distribution):
         bounds = (np.clip(curve - half, 0, 1), np.clip(curve + half, 0, 1))
         return Band(*map(make_read_only, (self.domain.from_unit(self._law.edges), *bounds)))
 
+    def density_band(self, bins: int | None = None, *, level: float = 0.95, simultaneous: bool = False) -> DensityBand:
+        """Bounds of the average density in bins of as many buckets each, 64 of them unless another number is asked for.
+
+        Each bin's bounds hold its density with the confidence of `level`; those of all bins at once do if they are
+        `simultaneous`, and are then wider. They are centred on a fit that is smoothed less than the estimate itself, so
+        that in a bin the estimate need not be in the middle of them.
+
+        >>> from hushgram import Collection
+        >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0)
+        >>> estimate = commute.estimate(commute.tally(commute.simulate([37.5] * 5000, seed=7)))
+        >>> band = estimate.density_band(6)
+        >>> band.edges.tolist()
+        [0.0, 30.9375, 59.0625, 90.0, 120.9375, 149.0625, 180.0]
+        >>> bool((band.low <= band.high).all())
+        True
+        """
+        check_level(level)
+        self._need_distribution()
+        count = check_bins(bins, self.buckets)
+        units = np.linspace(0, self.buckets, count + 1).round() / self.buckets
+        edges = self.domain.from_unit(units)
+        low, high = np.zeros(count), np.ones(count)
+        if self._law is not None:
+            shares, covariance = self._bins(units)
+            errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+            z = _greatest_deviation(covariance, level) if simultaneous else float(ndtri(0.5 + level / 2))
+            low, high = np.clip(shares - z * errors, 0, 1), np.clip(shares + z * errors, 0, 1)
+        return DensityBand(*map(make_read_only, (edges, low / np.diff(edges), high / np.diff(edges))))
+
     def variances(self) -> FloatArray | None:
         """The variance of the error of each of `values()`: what a plotting library makes its error bars of.
 
@@ -164,6 +193,14 @@ class Estimate(Distribution):
             first, last = (np.clip(points.ravel()[block, None], edges[:-1], edges[1:]) for points in (start, end))
             centres[block], errors[block] = self._sums_with_errors((last - first) / np.diff(edges))
         return centres.reshape(start.shape), errors.reshape(start.shape)
+
+    def _bins(self, units: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The shares of values between successive points of the unit interval, by the law, and their covariance."""
+        assert self._law is not None
+        edges = self._law.edges
+        inside = np.minimum(units[1:, None], edges[1:]) - np.maximum(units[:-1, None], edges[:-1])
+        weights = np.maximum(inside, 0.0) / np.diff(edges)
+        return weights @ self._law.centre, weights @ self._law.covariance @ weights.T
 
     def _mean_interval(self, z: float) -> Interval[Any]:
         if self.solution.mean is not None:
@@ -234,3 +271,13 @@ class Estimate(Distribution):
 
     def _within(self, value: float) -> float:
         return min(max(value, self.domain.low), self.domain.high)
+
+
+def _greatest_deviation(covariance: FloatArray, level: float) -> float:
+    """The quantile of the greatest of normal errors, each over its standard deviation."""
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    scale = np.where(deviations > 0, deviations, 1.0)
+    spread, directions = np.linalg.eigh(covariance / np.outer(scale, scale))
+    normal = np.random.default_rng(0).standard_normal((spread.size, BAND_DRAWS))
+    draws = directions @ (np.sqrt(np.maximum(spread, 0.0))[:, None] * normal)
+    return float(np.quantile(np.abs(draws).max(axis=0), level))

@@ -21,6 +21,8 @@ INTERVALS: dict[str, tuple[str, ...]] = {
     "probability": ("low", "high"),
 }
 """The intervals that there are, and the numbers that each takes."""
+DENSITY_BINS = 64
+"""Bins of a density unless another number is asked for: about what a picture shows, and what reports may resolve."""
 Bound = TypeVar("Bound", float, FloatArray)
 
 
@@ -39,6 +41,15 @@ class Band(NamedTuple):
     """A confidence band for the whole distribution function: its bounds at some points of the domain."""
 
     points: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+class DensityBand(NamedTuple):
+    """Confidence bounds of the average density in each of some bins, in one over the domain's unit."""
+
+    edges: FloatArray
+    """One more than there are bins."""
     low: FloatArray
     high: FloatArray
 
@@ -62,6 +73,15 @@ def check_shares(name: str, q: float | Numbers) -> FloatArray:
     if outside.any():
         raise ValueError(f"{name} must be from 0 to 1, got {shares[outside].ravel()[0]:g}")
     return shares
+
+
+def check_bins(bins: object, most: int) -> int:
+    """A number of bins, from 1 to that of the buckets; 64, or fewer where there are not as many buckets, for None."""
+    if bins is None:
+        return min(DENSITY_BINS, most)
+    if isinstance(bins, bool) or not isinstance(bins, (int, np.integer)) or not 1 <= bins <= most:
+        raise ValueError(f"bins must be a whole number from 1 to {most}, the number of buckets, got {describe(bins)}")
+    return int(bins)
 
 
 def check_level(level: float) -> float:

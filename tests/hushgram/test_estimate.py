@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushgram import Collection, Domain, Estimate, NotEstimableError
+from hushgram.estimate import _greatest_deviation
 from hushgram.estimators.types import Solution
 from hushgram.mechanisms import MECHANISMS
 
@@ -370,3 +371,64 @@ def test_a_mean_only_estimate_refuses_questions_about_the_distribution():
 def test_the_repr_of_an_estimate_has_the_unit():
     assert repr(ESTIMATE).startswith("Estimate(reports=5000, status='ok', mean=")
     assert f"median={ESTIMATE.median:.6g} minutes)" in repr(ESTIMATE)
+
+
+# The density band ----------------------------------------------------------------------------------------------------
+
+
+def _estimate_beta(**options):
+    collection = Collection(**{"name": "c", "low": 0, "high": 180, "buckets": 64, "epsilon": 1.0, **options})
+    values = collection.domain.from_unit(np.random.default_rng(1).beta(5, 2, 20_000))
+    return collection.estimate(collection.tally(collection.simulate(values, seed=2)))
+
+
+@pytest.mark.parametrize("options", [{}, {"low": 1, "scale": "log"}, {"estimator": "log_spline"}], ids=str)
+def test_bounds_of_a_bin_are_the_interval_of_its_probability_over_its_width(options):
+    e = _estimate_beta(**options)
+    band = e.density_band(8, level=0.9)
+    low, high = e.interval("probability", band.edges[:-1], band.edges[1:], level=0.9)
+    np.testing.assert_allclose(band.low * np.diff(band.edges), low, atol=1e-9)
+    np.testing.assert_allclose(band.high * np.diff(band.edges), high, atol=1e-9)
+
+
+def test_bins_are_runs_of_whole_buckets():
+    e = _estimate_beta()
+    assert e.density_band().edges.tolist() == e.edges.tolist()
+    assert e.density_band(7).edges.size == 8
+    assert set(e.density_band(7).edges) <= set(e.edges)
+
+
+def test_simultaneous_bounds_are_wider_and_no_wider_than_by_bonferroni():
+    """The greatest of 16 correlated errors is drawn 1000 times, which makes a difference of one in a hundred."""
+    e = _estimate_beta()
+    each, together = e.density_band(16), e.density_band(16, simultaneous=True)
+    bonferroni = e.density_band(16, level=1 - 0.05 / 16)
+    inside = (each.low > 0) & (bonferroni.low > 0)
+    assert inside.any()
+    assert (together.high > each.high).all()
+    assert (together.low[inside] < each.low[inside]).all()
+    assert (together.high < 1.05 * bonferroni.high).all()
+
+
+def test_one_bin_alone_has_simultaneous_bounds_like_its_own():
+    e = _estimate_beta()
+    first = e._bins(np.array([0.0, 0.4]))[1]
+    assert _greatest_deviation(first, 0.95) == pytest.approx(1.96, abs=0.15)
+
+
+def test_without_reports_a_density_may_be_anything():
+    collection = Collection(name="c", low=0, high=180, buckets=64, epsilon=1.0)
+    band = collection.estimate(collection.tally([])).density_band(4)
+    assert band.low.tolist() == [0.0] * 4
+    np.testing.assert_allclose(band.high, 1 / 45)
+
+
+@pytest.mark.parametrize("bins", [0, 65, -1, 2.5, True, "8"])
+def test_bins_must_be_whole_and_no_more_than_buckets(bins):
+    with pytest.raises(ValueError, match="bins must be a whole number from 1 to 64"):
+        _estimate_beta().density_band(bins)
+
+
+def test_a_mean_alone_has_no_density():
+    with pytest.raises(NotEstimableError):
+        _estimate_beta(mechanism="piecewise").density_band()
