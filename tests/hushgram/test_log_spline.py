@@ -211,6 +211,26 @@ def test_the_number_of_buckets_hardly_matters():
     assert max(w1(answer, other) for answer in answers for other in answers) < 0.1 * noise
 
 
+def test_however_rough_the_prior_the_mean_is_as_sure_as_by_the_average_report(monkeypatch):
+    """The expected cell is affine in the value, so that the average cell is an unbiased estimate of the mean. The law
+    of the error, without its allowances, is of a better one: no prior makes the mean less sure than that."""
+    law = import_module("hushgram.estimators.log_spline.uncertainty")
+    mechanism = SquareWave(256, 1.0)
+    counts = tally_of(mechanism, beta(256), 100_000, 23)
+    found = fit(basis_of((mechanism,)), [counts]).posterior
+    monkeypatch.setattr(law, "BIAS", 0.0)
+    monkeypatch.setattr(law, "SCATTER", 0.0)
+    cells, shares = np.arange(counts.size), counts / counts.sum()
+    ends = [mechanism.forward(np.eye(256)[bucket]) @ cells for bucket in (0, 255)]
+    slope = (ends[1] - ends[0]) * 256 / 255
+    average = np.sqrt((shares @ cells**2 - (shares @ cells) ** 2) / counts.sum()) / slope
+    for jumps in (0.0, 1.0, 100.0, 1e4):
+        monkeypatch.setattr(law, "JUMPS", jumps)
+        error = law.error_law(found, [])
+        middles = (error.edges[1:] + error.edges[:-1]) / 2
+        assert 0.5 * average < np.sqrt(middles @ error.covariance @ middles) < 1.02 * average
+
+
 # Behaviour -----------------------------------------------------------------------------------------------------------
 
 

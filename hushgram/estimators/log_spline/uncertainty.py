@@ -15,11 +15,9 @@ from hushgram.estimators.types import Uncertainty
 
 SCATTER = 1.0
 """Buckets scatter around the curve by this relative standard deviation, as counts of people's round numbers do."""
-JUMPS = 1.0
+JUMPS = 5.0
 """The variance, over the squared frequency, that modes have beyond the estimate's own prior. A curve that jumps has
-such a spectrum: 1 stands for a few jumps by a nat."""
-LONGEST_STEP = 2.0
-"""The most, in nats, that the log-density of a bucket at the centre of the law differs from the estimate's."""
+such a spectrum: 1 stands for a few jumps by a nat, and 5 for several by one or two."""
 BIAS = 2.0
 """What the prior moved the distribution function by, this many times, is one standard deviation of bias."""
 BIAS_REACH = 0.04
@@ -31,24 +29,24 @@ def error_law(posterior: Posterior, placements: Sequence[Placement]) -> Uncertai
 
     One window cannot tell how rough the truth is below what its reports resolve, so roughness is assumed: `JUMPS` and
     `SCATTER` in the basis, and what the basis does not resolve of the scatter as independent errors of the distribution
-    function at each edge. The distribution is linearised around its centre: in empty tails, where the logarithm is
-    hardly determined, its exponential would explode. Where a feature may be elsewhere, its place has an error, too.
+    function at each edge. Everything is linear in the coefficients, around the estimate, where the information was
+    computed: with another point's slopes, the mean would seem less sure than it is. Where a feature may be elsewhere,
+    its place has an error, too.
     """
     model, basis = posterior.model, posterior.model.basis
     roughness = SCATTER**2 / basis.buckets + JUMPS * np.exp(-2 * basis.log_frequency)
     deviations = model.prior_deviations(posterior.hyper, roughness)
     root = factorise(posterior.information, deviations)
     step = posterior_mean(root, deviations, posterior.target) - posterior.a
-    a = posterior.a + min(1.0, LONGEST_STEP / max(float(np.abs(model.log_density(step)).max()), 1e-9)) * step
-    x = model.distribution(a)
+    slopes = model.slopes(posterior.x)
+    centre = posterior.x + slopes @ step
     starts = _starts(posterior, placements)
-    slopes = np.add.reduceat(model.slopes(x) * deviations, starts, axis=0)
-    factor: FloatArray = solve_triangular(root, slopes.T, lower=True, check_finite=False).T
-    smooth = x.copy()
-    smooth[model.spike_buckets] *= np.exp(-np.maximum(a[model.wide :], 0.0))
+    parts = np.add.reduceat(slopes * deviations, starts, axis=0)
+    factor: FloatArray = solve_triangular(root, parts.T, lower=True, check_finite=False).T
+    smooth = posterior.x.copy()
+    smooth[model.spike_buckets] *= np.exp(-np.maximum(posterior.a[model.wide :], 0.0))
     curve = _bias(posterior, starts)
     curve[np.diag_indices(starts.size - 1)] += SCATTER**2 * smooth[starts[1:]] ** 2 * basis.unresolved[starts[1:]]
-    centre = x
     for placement in placements:
         average = placement.shares @ placement.changes
         centre = centre + average
