@@ -14,11 +14,11 @@ from hushgram._arrays import FloatArray, check_real_numbers, make_read_only
 from hushgram.distribution import Distribution, Status
 from hushgram.domain import Domain
 from hushgram.estimators.types import Solution, Uncertainty
+from hushgram.greatest_error import greatest_error
 from hushgram.heavy_ends import Ends, find_heavy_ends
 from hushgram.intervals import Band, Interval, Numbers, check_level, check_shares, first_reach
 from hushgram.mechanisms.base import chunks
 
-BAND_DRAWS = 1000
 SHARES_AT_ONCE = 4096
 """Intervals of shares are computed in blocks, each row of which weighs all parts of the law."""
 
@@ -107,15 +107,12 @@ class Estimate(Distribution):
 
         The half-width is the quantile of the greatest error over all points, each measured in the same unit (sup norm).
         """
-        check_level(level)
+        level = check_level(level)
         self._need_distribution()
         if self._law is None:
             return Band(*map(make_read_only, (self.domain.from_unit([0.0, 1.0]), np.zeros(2), np.ones(2))))
         curve, covariance = self._curve
-        scale, directions = np.linalg.eigh(covariance)
-        rng = np.random.default_rng(0)
-        draws = directions @ (np.sqrt(np.maximum(scale, 0.0))[:, None] * rng.standard_normal((scale.size, BAND_DRAWS)))
-        half = np.quantile(np.abs(draws).max(axis=0), level)
+        half = greatest_error(covariance, level)
         bounds = (np.clip(curve - half, 0, 1), np.clip(curve + half, 0, 1))
         return Band(*map(make_read_only, (self.domain.from_unit(self._law.edges), *bounds)))
 
