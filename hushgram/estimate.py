@@ -141,8 +141,10 @@ class Estimate(Distribution):
     def _curve(self) -> tuple[FloatArray, FloatArray]:
         """The distribution function at the edges of the law's parts, and the covariance of its error."""
         assert self._law is not None
-        sums = np.cumsum(np.cumsum(self._law.covariance, axis=0), axis=1)
-        return np.concatenate([[0.0], np.cumsum(self._law.centre)]), np.pad(sums, ((1, 0), (1, 0)))
+        covariance = np.zeros((self._law.edges.size, self._law.edges.size))
+        inner = covariance[1:, 1:]
+        np.cumsum(np.cumsum(self._law.covariance, axis=0, out=inner), axis=1, out=inner)
+        return np.concatenate([[0.0], np.cumsum(self._law.centre)]), covariance
 
     def _sums_with_errors(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weighted sums of the law's parts, one for each row of weights, and their standard errors."""

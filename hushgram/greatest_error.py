@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cholesky
+from scipy.linalg import cholesky, qr
+from scipy.linalg.blas import strmm
 
 from hushgram._arrays import FloatArray
 
@@ -28,19 +29,20 @@ def greatest_error(covariance: FloatArray, level: float) -> float:
     True
     """
     size = len(covariance)
-    draws = _root(covariance).astype(np.float32) @ _normals(-(-size // GRAIN) * GRAIN)[:size]
-    return float(np.quantile(np.abs(draws).max(axis=0), level))
+    root, normals = _root(covariance).astype(np.float32), _normals(-(-size // GRAIN) * GRAIN)[:size]
+    draws = strmm(1.0, root.T, normals.T, side=1)  # root @ normals, transposed: BLAS counts along columns
+    return float(np.quantile(np.abs(draws).max(axis=1), level))
 
 
 def _root(covariance: FloatArray) -> FloatArray:
-    """L with LLᵀ the covariance, without its negative directions where an approximation has some."""
+    """A lower triangular L with LLᵀ the covariance, without negative directions where an approximation has some."""
     floor = NEGLIGIBLE * float(np.diag(covariance).max())
     try:
         root: FloatArray = cholesky(covariance + floor * np.eye(len(covariance)), lower=True, check_finite=False)
         return root
     except np.linalg.LinAlgError:
         scale, directions = np.linalg.eigh(covariance)
-        return directions * np.sqrt(np.maximum(scale, 0.0))
+        return qr((directions * np.sqrt(np.maximum(scale, 0.0))).T, mode="r")[0].T
 
 
 @lru_cache(maxsize=8)

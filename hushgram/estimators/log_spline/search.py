@@ -112,7 +112,7 @@ def scores_of_point_masses(posterior: Posterior, reports: FloatArray) -> tuple[F
     model, basis = posterior.model, posterior.model.basis
     change, y = model.sensitivity(posterior.x)
     weights = reports[basis.mechanism_of_pool] / y
-    variances = (basis.matrix**2).T @ weights - reports.sum()
+    variances = basis.squared_matrix.T @ weights - reports.sum()
     shared = change.T @ (weights[:, None] * basis.matrix)
     explained = solve_triangular(posterior.root, posterior.deviations[:, None] * shared, lower=True, check_finite=False)
     left = np.maximum(variances - (explained**2).sum(axis=0), 0.1 * variances)[basis.part_of_bucket]
