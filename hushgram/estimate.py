@@ -14,11 +14,11 @@ from hushgram._arrays import FloatArray, check_real_numbers, make_read_only
 from hushgram.distribution import Distribution, Status
 from hushgram.domain import Domain
 from hushgram.estimators.types import Solution, Uncertainty
+from hushgram.greatest_error import greatest_error
 from hushgram.heavy_ends import Ends, find_heavy_ends
 from hushgram.intervals import Band, DensityBand, Interval, Numbers, check_bins, check_level, check_shares, first_reach
 from hushgram.mechanisms.base import chunks
 
-BAND_DRAWS = 1000
 SHARES_AT_ONCE = 4096
 """Intervals of shares are computed in blocks, each row of which weighs all parts of the law."""
 
@@ -107,15 +107,12 @@ class Estimate(Distribution):
 
         The half-width is the quantile of the greatest error over all points, each measured in the same unit (sup norm).
         """
-        check_level(level)
+        level = check_level(level)
         self._need_distribution()
         if self._law is None:
             return Band(*map(make_read_only, (self.domain.from_unit([0.0, 1.0]), np.zeros(2), np.ones(2))))
         curve, covariance = self._curve
-        scale, directions = np.linalg.eigh(covariance)
-        rng = np.random.default_rng(0)
-        draws = directions @ (np.sqrt(np.maximum(scale, 0.0))[:, None] * rng.standard_normal((scale.size, BAND_DRAWS)))
-        half = np.quantile(np.abs(draws).max(axis=0), level)
+        half = greatest_error(covariance, level)
         bounds = (np.clip(curve - half, 0, 1), np.clip(curve + half, 0, 1))
         return Band(*map(make_read_only, (self.domain.from_unit(self._law.edges), *bounds)))
 
@@ -173,8 +170,10 @@ class Estimate(Distribution):
     def _curve(self) -> tuple[FloatArray, FloatArray]:
         """The distribution function at the edges of the law's parts, and the covariance of its error."""
         assert self._law is not None
-        sums = np.cumsum(np.cumsum(self._law.covariance, axis=0), axis=1)
-        return np.concatenate([[0.0], np.cumsum(self._law.centre)]), np.pad(sums, ((1, 0), (1, 0)))
+        covariance = np.zeros((self._law.edges.size, self._law.edges.size))
+        inner = covariance[1:, 1:]
+        np.cumsum(np.cumsum(self._law.covariance, axis=0, out=inner), axis=1, out=inner)
+        return np.concatenate([[0.0], np.cumsum(self._law.centre)]), covariance
 
     def _sums_with_errors(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weighted sums of the law's parts, one for each row of weights, and their standard errors."""
@@ -277,7 +276,4 @@ def _greatest_deviation(covariance: FloatArray, level: float) -> float:
     """The quantile of the greatest of normal errors, each over its standard deviation."""
     deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     scale = np.where(deviations > 0, deviations, 1.0)
-    spread, directions = np.linalg.eigh(covariance / np.outer(scale, scale))
-    normal = np.random.default_rng(0).standard_normal((spread.size, BAND_DRAWS))
-    draws = directions @ (np.sqrt(np.maximum(spread, 0.0))[:, None] * normal)
-    return float(np.quantile(np.abs(draws).max(axis=0), level))
+    return greatest_error(covariance / np.outer(scale, scale), level)

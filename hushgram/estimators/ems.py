@@ -9,11 +9,11 @@ import numpy as np
 
 from hushgram._arrays import FloatArray
 from hushgram.estimators.em import Fits, Part, maximize, paper_tolerance, windows_at_once
-from hushgram.estimators.goodness_of_fit import pearson
+from hushgram.estimators.goodness_of_fit import CLEAR, pearson
 from hushgram.estimators.smoothing import choose_strengths
 from hushgram.estimators.strips import least_squares
 from hushgram.estimators.types import Method, Solution, Uncertainty, Window
-from hushgram.estimators.uncertainty import sandwich
+from hushgram.estimators.uncertainty import coarsened, light_fits, sandwich
 from hushgram.mechanisms.base import Transition, chunks
 
 Strengths = Callable[[Sequence[Part]], FloatArray]
@@ -96,8 +96,12 @@ class _Block:
         return self._fits[row]
 
     @cached_property
+    def _lights(self) -> FloatArray:
+        return light_fits(self.parts)
+
+    @cached_property
     def _laws(self) -> list[Uncertainty]:
-        return sandwich(self.parts)
+        return sandwich(self.parts, self._lights)
 
     @cached_property
     def _unsmoothed(self) -> list[Uncertainty]:
@@ -105,14 +109,28 @@ class _Block:
 
     @cached_property
     def _fits(self) -> list[float | None]:
-        return fits(self.parts, self.x)
+        near = [part.mechanism.forward(self._lights) for part in coarsened(self.parts)]
+        return fits(self.parts, near, self.x)
 
 
-def fits(parts: Sequence[Part], x: FloatArray) -> list[float | None]:
-    """The p-value of each window's test of fit, at what EM makes of the estimate."""
-    closer = maximize(parts, smoothing=0.0, tolerance=0.0, max_iterations=FIT_ITERATIONS, start=x).x
-    cells = [part.mechanism.forward(closer) for part in parts]
+def fits(parts: Sequence[Part], near: Sequence[FloatArray], x: FloatArray) -> list[float | None]:
+    """The p-value of each window's test of fit.
+
+    `near` has the cells' probabilities, windows × cells for each part, by a fit with little smoothing. Where these are
+    not clearly those of the reports, the test is of what EM makes of the estimate `x`.
+    """
+    pvalues = _pearson(parts, near)
+    unclear = [row for row, pvalue in enumerate(pvalues) if pvalue is not None and pvalue <= CLEAR]
+    if unclear:
+        some = [Part(part.mechanism, part.counts[unclear]) for part in parts]
+        closer = maximize(some, smoothing=0.0, tolerance=0.0, max_iterations=FIT_ITERATIONS, start=x[unclear]).x
+        for row, pvalue in zip(unclear, _pearson(some, [part.mechanism.forward(closer) for part in some]), strict=True):
+            pvalues[row] = pvalue
+    return pvalues
+
+
+def _pearson(parts: Sequence[Part], cells: Sequence[FloatArray]) -> list[float | None]:
     return [
         pearson([(expected[row], part.counts[row]) for expected, part in zip(cells, parts, strict=True)])
-        for row in range(len(closer))
+        for row in range(len(parts[0].counts))
     ]

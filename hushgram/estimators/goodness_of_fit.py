@@ -10,6 +10,8 @@ from scipy.special import chdtrc
 from hushgram._arrays import FloatArray, IntArray
 
 LEAST_EXPECTED = 5.0
+CLEAR = 0.01
+"""A fit with a p-value above this needs no closer look."""
 
 
 def pearson(observed: Sequence[tuple[FloatArray, FloatArray | IntArray]]) -> float | None:
@@ -32,6 +34,8 @@ def pool(expected: FloatArray, counts: FloatArray | IntArray) -> tuple[FloatArra
     >>> pool(np.array([3.0, 3.0, 9.0, 1.0]), np.array([2, 4, 8, 2]))
     (array([ 6., 10.]), array([ 6., 10.]))
     """
+    if expected.min() >= LEAST_EXPECTED:
+        return expected, counts.astype(np.float64)
     ends = []
     running = 0.0
     for cell, value in enumerate(expected.tolist()):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+from scipy.linalg import inv
 
 from hushgram._arrays import FloatArray, IntArray
 from hushgram.estimators.em import Part, maximize, smooth
@@ -15,23 +16,30 @@ from hushgram.mechanisms.base import Transition, chunks
 
 LIGHT_SMOOTHING = 0.1
 """Intervals are centred on a fit smoothed this little: its bias is small against its noise."""
-
-
 BIAS_REACH = 0.05
 """How far along the domain, as a share of it, the allowance for the bias of smoothing is carried."""
 CELLS_PER_PART = 8
 """Cells for each part, after pooling neighbours, that noise is computed with: more only add cost."""
 
 
-def sandwich(parts: Sequence[Part]) -> list[Uncertainty]:
+def coarsened(parts: Sequence[Part]) -> list[Part]:
+    """The same counts, as those of distributions over parts of the domain."""
+    return [Part(Coarsened(part.mechanism), part.counts) for part in parts]
+
+
+def light_fits(parts: Sequence[Part]) -> FloatArray:
+    """The EMS fits, over parts of the domain, that the laws of windows are centred on."""
+    return maximize(coarsened(parts), smoothing=LIGHT_SMOOTHING, stopping="converged").x
+
+
+def sandwich(parts: Sequence[Part], lights: FloatArray) -> list[Uncertainty]:
     """The law of the error of a lightly smoothed EMS fit, for each window: its noise, and an allowance for its bias.
 
     A fit to few reports sits at the edge of what is possible and looks surer than it is, so the law of its noise gives
     way to that of a uniform distribution until the reports outweigh it.
     """
     coarse = tuple(Coarsened(part.mechanism) for part in parts)
-    fits = [Part(transition, part.counts) for transition, part in zip(coarse, parts, strict=True)]
-    lights, fulls = (maximize(fits, smoothing=s, stopping="converged").x for s in (LIGHT_SMOOTHING, 1.0))
+    fulls = maximize(coarsened(parts), smoothing=1.0, stopping="converged").x
     worths = np.array([worth(part.mechanism) for part in parts])
     edges = part_bounds(parts[0].mechanism.buckets) / parts[0].mechanism.buckets
     laws = []
@@ -91,11 +99,16 @@ def _noise(coarse: Sequence[Coarsened], shares: Sequence[float], x: FloatArray) 
     returned = np.zeros((size, size))
     for transition, share in zip(coarse, shares, strict=True):
         matrix = _pooled_matrix(transition)
-        returned += share * (x[:, None] * (matrix.T @ (matrix / (matrix @ x)[:, None])))
-    smoothing = smooth(np.eye(size), LIGHT_SMOOTHING)
-    passed_on = smoothing @ (returned * x - np.outer(x, x)) @ smoothing.T
+        weighted = matrix * np.sqrt(share / (matrix @ x))[:, None]
+        returned += weighted.T @ weighted
+    returned *= x[:, None]
+    passed_on = returned * x - np.outer(x, x)
+    for rows in (passed_on, passed_on.T):
+        smooth(rows, LIGHT_SMOOTHING)
     # Distributions sum to 1, so the map is singular along 1; adding 11ᵀ/d settles that direction.
-    response = np.linalg.inv(np.eye(size) - smoothing @ (np.eye(size) - returned) + 1 / size)
+    one = np.eye(size)
+    stays = one + smooth((returned - one).T, LIGHT_SMOOTHING).T + 1 / size
+    response = inv(stays, overwrite_a=True, check_finite=False)
     return response @ passed_on @ response.T
 
 

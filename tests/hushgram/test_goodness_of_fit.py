@@ -5,7 +5,11 @@ import pytest
 from scipy import stats
 
 from hushgram import Collection
-from hushgram.estimators.goodness_of_fit import LEAST_EXPECTED, pearson, pool
+from hushgram.estimators.em import Part, maximize
+from hushgram.estimators.ems import FIT_ITERATIONS, fits
+from hushgram.estimators.goodness_of_fit import CLEAR, LEAST_EXPECTED, pearson, pool
+from hushgram.estimators.uncertainty import coarsened, light_fits
+from hushgram.mechanisms import SquareWave
 
 KINDS = ["square_wave", "square_wave_continuous", "general_wave", "randomized_response", "local_hashing", "hierarchy"]
 
@@ -64,6 +68,25 @@ def test_the_fit_test_detects_a_larger_epsilon_than_declared():
     device = Collection(name="c", low=0, high=1, buckets=64, epsilon=4.0, bandwidth=0.1)
     cells = device.simulate(np.full(20_000, 0.3), seed=1)
     assert c.estimate(c.tally(cells)).fit_pvalue < 1e-9
+
+
+def test_a_clear_fit_is_tested_as_it_is_and_another_after_more_steps():
+    """Each window by itself, whatever is beside it. A spike shows where the lightly smoothed fit is too smooth."""
+    wave = SquareWave(256, 4.0)
+    rng = np.random.default_rng(3)
+    values = [rng.beta(5, 2, 100_000), rng.choice([0.1, 0.25, 0.5, 0.75], 300_000), rng.beta(2, 5, 100_000)]
+    part = Part(wave, np.stack([wave.tally(wave.perturb_many(wave.locate(row), rng)) for row in values]) * 1.0)
+    estimates = maximize([part], smoothing=1.0).x
+    [near] = [coarse.mechanism.forward(light_fits([part])) for coarse in coarsened([part])]
+    pvalues = fits([part], [near], estimates)
+    plain = [pearson([(near[row], part.counts[row])]) for row in range(3)]
+    closer = maximize([part], smoothing=0.0, tolerance=0.0, max_iterations=FIT_ITERATIONS, start=estimates).x
+    assert plain[1] < CLEAR < min(plain[0], plain[2])
+    assert pvalues == [plain[0], pearson([(wave.forward(closer[1]), part.counts[1])]), plain[2]]
+    assert pvalues[1] > 1e-3
+    for row in range(3):
+        one = slice(row, row + 1)
+        assert fits([Part(wave, part.counts[one])], [near[one]], estimates[one]) == [pvalues[row]]
 
 
 def test_pearson_is_the_textbook_one_where_nothing_is_pooled():

@@ -9,6 +9,7 @@ from scipy import stats
 
 from hushgram import Collection
 from hushgram.estimators import ESTIMATORS
+from hushgram.estimators.log_spline import cholesky
 from hushgram.estimators.log_spline import posterior as posteriors
 from hushgram.estimators.log_spline.basis import basis_of
 from hushgram.estimators.log_spline.candidates import find_ends, find_highest, gain_of_jumps
@@ -79,6 +80,17 @@ def test_gradient_and_sensitivity_agree_with_finite_differences(mechanism):
         np.array([(model.distribution(a + s) - model.distribution(a - s)) / 2e-5 for s in steps]).T,
         atol=1e-8,
     )
+
+
+def test_cholesky_factors_solve_and_invert():
+    half = np.random.default_rng(1).standard_normal((9, 9))
+    matrix = half @ half.T + np.eye(9)
+    root = cholesky.factor(matrix)
+    np.testing.assert_allclose(root, np.linalg.cholesky(matrix), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(matrix @ cholesky.solve(root, half), half, atol=1e-10)
+    np.testing.assert_allclose(matrix @ cholesky.inverse(root), np.eye(9), atol=1e-10)
+    with pytest.raises(np.linalg.LinAlgError):
+        cholesky.factor(matrix - 50 * np.eye(9))
 
 
 def test_information_is_that_of_the_dense_multinomial():

@@ -1,10 +1,14 @@
-"""Coverage of the intervals, in a small version of `benchmarks/coverage.py`."""
+"""Coverage of the intervals, in a small version of `benchmarks/coverage.py`, and the law behind them."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from hushgram import Collection
+from hushgram.estimators.em import Part, maximize
+from hushgram.estimators.types import part_bounds
+from hushgram.estimators.uncertainty import coarsened, light_fits, sandwich, worth
+from hushgram.mechanisms import SquareWave
 
 SHAPES = {"hill": stats.beta(5, 2), "edge": stats.beta(1, 6)}
 
@@ -119,3 +123,34 @@ def test_parts_of_unequal_length_give_the_answers_of_equal_ones():
         e = c.estimate(c.tally(c.simulate(values, seed=1)))
         readings.append([*e.interval("mean"), *e.interval("quantile", 0.5), *e.interval("variance")])
     np.testing.assert_allclose(readings[0], readings[1], rtol=0.05)
+
+
+@pytest.mark.parametrize("buckets", [24, 300])
+def test_the_law_of_a_wave_is_that_of_dense_matrices(buckets):
+    """A⁻¹S(B·diag(x) - xxᵀ)SᵀA⁻ᵀ/N of two revisions, with every matrix written out (docs/mathematics.md)."""
+    waves = [SquareWave(buckets, 1.0), SquareWave(buckets, 2.0)]
+    rng = np.random.default_rng(3)
+    parts = [Part(w, w.tally(w.perturb_many(w.locate(rng.beta(5, 2, 20_000)), rng))[None] * 1.0) for w in waves]
+    [light] = light_fits(parts)
+    [law] = sandwich(parts, light[None])
+    np.testing.assert_array_equal(law.centre, light)
+
+    size, ends = light.size, np.diff(part_bounds(buckets))
+    smoothing = np.eye(size) - 0.025 * (np.diff(np.eye(size), axis=0).T @ np.diff(np.eye(size), axis=0))
+    spread = np.repeat(np.eye(size) / ends[:, None], ends, axis=1).T
+
+    def noise(x):
+        information = sum(M.T @ np.diag(0.5 / (M @ x)) @ M for M in (w.matrix() @ spread for w in waves))
+        B = np.diag(x) @ information
+        A = np.eye(size) - smoothing @ (np.eye(size) - B) + 1 / size
+        response = np.linalg.inv(A) @ smoothing
+        return response @ (B @ np.diag(x) - np.outer(x, x)) @ response.T
+
+    full = maximize(coarsened(parts), smoothing=1.0, stopping="converged").x[0]
+    curve = np.cumsum(light - full)[:-1]
+    reach = round(0.05 * size)
+    shifted = [np.roll(curve, shift) for shift in sorted({-reach, -(reach // 2), 0, reach // 2, reach})]
+    bias = np.mean([np.outer(*[np.diff(row, prepend=0.0, append=0.0)] * 2) for row in shifted], axis=0)
+    outweighed = 1 / (1 + 20_000 * sum(map(worth, waves)))
+    expected = ((1 - outweighed) * noise(light) + outweighed * noise(ends / buckets)) / 40_000 + bias
+    np.testing.assert_allclose(law.covariance, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())

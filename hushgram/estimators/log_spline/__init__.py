@@ -16,7 +16,6 @@ import numpy as np
 from hushgram._arrays import FloatArray, IntArray
 from hushgram.estimators import ems
 from hushgram.estimators.em import Part
-from hushgram.estimators.goodness_of_fit import pearson
 from hushgram.estimators.log_spline.basis import basis_of
 from hushgram.estimators.log_spline.placement import Placement, compare, find_placements, place
 from hushgram.estimators.log_spline.posterior import Posterior
@@ -28,8 +27,6 @@ from hushgram.mechanisms.base import Transition
 
 LEAST_BUCKETS = 16
 """With fewer, there is no curve to smooth."""
-CLEAR_FIT = 0.01
-"""A test of fit with a p-value above this needs no closer look."""
 
 
 def log_spline(windows: Sequence[Window], method: Method) -> list[Solution]:
@@ -83,9 +80,8 @@ class _Fitted:
         bounds: IntArray = np.rint(self._law.edges * self.posterior.model.basis.buckets).astype(np.int64)
         sizes = bounds[1:] - bounds[:-1]
         x = np.repeat(np.maximum(self._law.centre, 0.0) / sizes, sizes)
-        cells = self.posterior.model.basis.forward(x / x.sum())
-        pvalue = pearson(list(zip(cells, self.counts, strict=True)))
-        return pvalue if pvalue is None or pvalue > CLEAR_FIT else ems.fits(self._parts, self.posterior.x[None])[0]
+        near = self.posterior.model.basis.forward((x / x.sum())[None])
+        return ems.fits(self._parts, near, self.posterior.x[None])[0]
 
     @cached_property
     def _parts(self) -> list[Part]:

@@ -100,6 +100,10 @@ class Basis:
         return np.asarray(np.linalg.solve(products, sums.T), dtype=np.float64)
 
     @cached_property
+    def squared_matrix(self) -> FloatArray:
+        return self.matrix**2
+
+    @cached_property
     def unresolved(self) -> FloatArray:
         """For each edge of the buckets, how much of a step there no sum of functions follows, in squared buckets."""
         orthogonal, _ = np.linalg.qr(np.column_stack([np.ones(self.buckets), self.functions]))

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import solve_triangular
 
 from hushgram._arrays import BoolArray, FloatArray
+from hushgram.estimators.log_spline import cholesky
 from hushgram.estimators.log_spline.model import VARIANCES, Feature, Kind
 from hushgram.estimators.log_spline.posterior import Posterior
 
@@ -53,10 +54,15 @@ class Candidates:
 
 
 def score_point_masses(posterior: Posterior, reports: FloatArray) -> Scores:
-    """The derivative by the mass of each bucket."""
+    """The derivative by the mass of each bucket; its variance is that which the fit leaves to follow."""
     basis = posterior.model.basis
-    variances = _variances(posterior, reports, basis.matrix - (basis.matrix @ _masses(posterior))[:, None])
-    return Scores(posterior.pull, variances[basis.part_of_bucket])
+    change, y = posterior.model.sensitivity(posterior.x)
+    weights = reports[basis.mechanism_of_pool] / y
+    variances = basis.squared_matrix.T @ weights - reports.sum()
+    shared = posterior.deviations[:, None] * (change.T @ (weights[:, None] * basis.matrix))
+    explained = solve_triangular(posterior.root, shared, lower=True, check_finite=False)
+    left = np.maximum(variances - (explained**2).sum(axis=0), 0.1 * variances)
+    return Scores(posterior.pull, left[basis.part_of_bucket])
 
 
 def gain_of_jumps(posterior: Posterior) -> tuple[FloatArray, FloatArray]:
@@ -66,27 +72,12 @@ def gain_of_jumps(posterior: Posterior) -> tuple[FloatArray, FloatArray]:
     covariance S. With F the information, m the mode and K = (F⁻¹ + S)⁻¹, its height is v·cᵀS⁻¹m/(1 + v·cᵀKc).
     """
     basis, inverse = posterior.model.basis, 1 / posterior.deviations
-    root = cho_solve((posterior.root, True), np.eye(posterior.a.size), check_finite=False)
-    weights = (inverse[:, None] * (np.eye(posterior.a.size) - root) * inverse)[: basis.size, : basis.size]
+    effect = np.eye(posterior.a.size) - cholesky.inverse(posterior.root)
+    weights = (inverse[:, None] * effect * inverse)[: basis.size, : basis.size]
     steps, variance = basis.step_coefficients, VARIANCES["jump"]
     spread = 1 + variance * np.einsum("ij,ij->j", steps, weights @ steps)
     pull = steps.T @ (posterior.a * inverse**2)[: basis.size]
     return 0.5 * (variance * pull**2 / spread - np.log(spread)), variance * pull / spread
-
-
-def _masses(posterior: Posterior) -> FloatArray:
-    return np.add.reduceat(posterior.x, posterior.model.basis.part_starts)
-
-
-def _variances(posterior: Posterior, reports: FloatArray, columns: FloatArray) -> FloatArray:
-    """The variances of scores whose derivatives of the cells are `columns`, given that the fit follows the reports."""
-    change, y = posterior.model.sensitivity(posterior.x)
-    weighted = (reports[posterior.model.basis.mechanism_of_pool] / y)[:, None] * columns
-    variances = np.einsum("ij,ij->j", columns, weighted)
-    shared = posterior.deviations[:, None] * (change.T @ weighted)
-    explained = solve_triangular(posterior.root, shared, lower=True, check_finite=False)
-    left: FloatArray = np.maximum(variances - (explained**2).sum(axis=0), 0.1 * variances)
-    return left
 
 
 def find_ends(scores: FloatArray) -> list[int]:

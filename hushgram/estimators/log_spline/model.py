@@ -154,8 +154,10 @@ class Model:
 
     def slopes(self, x: FloatArray) -> FloatArray:
         """∂x/∂a, buckets × coefficients."""
-        slopes = np.zeros((x.size, self.size))
-        slopes[:, : self.wide] = x[:, None] * self.functions
-        slopes[self.spike_buckets, np.arange(self.wide, self.size)] = x[self.spike_buckets]
-        slopes -= x[:, None] * slopes.sum(axis=0)
+        means = self.gradient(x)
+        slopes = np.empty((x.size, self.size))
+        np.subtract(self.functions, means[: self.wide], out=slopes[:, : self.wide])
+        slopes[:, self.wide :] = -means[self.wide :]
+        slopes[self.spike_buckets, np.arange(self.wide, self.size)] += 1
+        slopes *= x[:, None]
         return slopes

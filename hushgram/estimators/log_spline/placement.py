@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from hushgram._arrays import FloatArray, IntArray
+from hushgram.estimators.log_spline import cholesky
 from hushgram.estimators.log_spline.model import Feature
 from hushgram.estimators.log_spline.posterior import Posterior
 
@@ -97,7 +97,7 @@ def _adapt(posterior: Posterior, counts: Sequence[FloatArray], index: int, chang
     weighted = (reports[basis.mechanism_of_pool] / y)[:, None] * basis.pools(basis.forward(changes)).T
     precision = posterior.information[np.ix_(others, others)] + np.diag(1 / posterior.deviations[others] ** 2)
     pulls = sensitivity[:, others].T @ weighted
-    followed = -cho_solve(cho_factor(precision, check_finite=False), pulls, check_finite=False)
+    followed = -cholesky.solve(cholesky.factor(precision), pulls)
     changes += (model.slopes(x)[:, others] @ followed).T
     before, deviations = posterior.a[others, None], posterior.deviations[others, None]
     gains = 0.5 * ((before / deviations) ** 2 - ((before + followed) / deviations) ** 2).sum(axis=0)

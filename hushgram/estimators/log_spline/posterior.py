@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky
 
 from hushgram._arrays import FloatArray
+from hushgram.estimators.log_spline import cholesky
 from hushgram.estimators.log_spline.model import Hyperparameters, Model
 
 CENTRE = Hyperparameters(5.0, 2.2)
@@ -58,8 +58,7 @@ class Posterior:
         return self.information @ self.a + self.model.gradient(self.x * self.pull)
 
     def standard_errors(self) -> FloatArray:
-        inverse = cho_solve((self.root, True), np.eye(self.a.size), check_finite=False)
-        return self.deviations * np.sqrt(np.diag(inverse))
+        return self.deviations * np.sqrt(np.diag(cholesky.inverse(self.root)))
 
 
 class _Point(NamedTuple):
@@ -140,14 +139,12 @@ def factorise(information: FloatArray, deviations: FloatArray) -> FloatArray:
     """The lower Cholesky factor of I + DFD."""
     scaled = deviations[:, None] * information * deviations
     scaled[np.diag_indices(deviations.size)] += 1
-    factor: FloatArray = cholesky(scaled, lower=True, overwrite_a=True, check_finite=False)
-    return factor
+    return cholesky.factor(scaled)
 
 
 def posterior_mean(root: FloatArray, deviations: FloatArray, target: FloatArray) -> FloatArray:
     """D(I + DFD)⁻¹D times `target`."""
-    mean: FloatArray = deviations * cho_solve((root, True), deviations * target, check_finite=False)
-    return mean
+    return deviations * cholesky.solve(root, deviations * target)
 
 
 def _penalty(a: FloatArray, deviations: FloatArray) -> float:
@@ -205,7 +202,7 @@ def _hyper_step(model: Model, information: FloatArray, target: FloatArray, hyper
     curvature in log s is ½E∘E.
     """
     deviations = model.prior_deviations(hyper)
-    inverse = cho_solve((factorise(information, deviations), True), np.eye(model.size), check_finite=False)
+    inverse = cholesky.inverse(factorise(information, deviations))
     slopes = np.zeros((model.size, 2))
     modes = model.basis.is_mode
     slopes[: model.basis.size, 0] = modes

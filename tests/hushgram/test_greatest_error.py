@@ -1,0 +1,61 @@
+"""The greatest of many errors: against its law where that is known, and for covariances without a root of their own."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hushgram.greatest_error import DRAWS, greatest_error
+
+
+def bridge(size):
+    """The covariance of a Brownian bridge at equal steps, which is 0 at both ends, as that of an error of a cdf is."""
+    t = np.linspace(0, 1, size)
+    return np.minimum(t[:, None], t) - np.outer(t, t)
+
+
+@pytest.mark.parametrize("size", [1, 5, 64, 65, 300])
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_independent_errors_have_the_power_of_one(size, level):
+    """Of draws, a share within 4.5 standard errors of the level is below its quantile: the odds are 1 in 100,000 for
+    each of ten."""
+    half = greatest_error(np.eye(size), level)
+    share = (2 * stats.norm.cdf(half) - 1) ** size
+    assert share == pytest.approx(level, abs=4.5 * np.sqrt(level * (1 - level) / DRAWS))
+
+
+def test_a_bridge_has_the_law_of_kolmogorov():
+    """On 257 points the supremum is 2 % below that of the whole path; five standard errors are allowed besides."""
+    half = greatest_error(bridge(257), 0.95)
+    assert stats.kstwobign.cdf(half) == pytest.approx(0.945, abs=5 * np.sqrt(0.95 * 0.05 / DRAWS))
+
+
+def test_errors_scale():
+    assert greatest_error(1e-12 * bridge(100), 0.9) == pytest.approx(1e-6 * greatest_error(bridge(100), 0.9))
+    assert greatest_error(np.zeros((3, 3)), 0.9) == 0
+
+
+def test_close_laws_have_close_quantiles():
+    """A root by eigenvectors would draw anew: these turn when two eigenvalues cross."""
+    rng = np.random.default_rng(1)
+    base = bridge(257)
+    for _ in range(10):
+        noise = 1e-7 * rng.standard_normal(base.shape)
+        noise[[0, -1]] = 0
+        near = base + noise @ noise.T + 1e-7 * base
+        assert greatest_error(near, 0.95) == pytest.approx(greatest_error(base, 0.95), rel=1e-5)
+
+
+def test_fewer_errors_are_drawn_as_the_first_of_more():
+    size = 100
+    padded = np.zeros((130, 130))
+    padded[:size, :size] = bridge(size)
+    assert greatest_error(padded, 0.95) == pytest.approx(greatest_error(bridge(size), 0.95), rel=1e-4)
+
+
+def test_negative_directions_of_an_approximate_covariance_do_not_count():
+    scale, directions = np.array([-0.5, 0.0, 2.0]), np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
+    indefinite = (directions * scale) @ directions.T
+    positive = 2.0 * np.outer(directions[:, 2], directions[:, 2])
+    expected = stats.norm.ppf(0.975) * np.sqrt(2.0) * np.abs(directions[:, 2]).max()
+    for covariance in (indefinite, positive):  # within four standard errors of a quantile of 1000 draws
+        assert greatest_error(covariance, 0.95) == pytest.approx(expected, rel=0.1)
