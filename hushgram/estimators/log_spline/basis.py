@@ -14,7 +14,7 @@ from hushgram.mechanisms.base import Transition
 
 SPLINES = 64
 """Cubic B-splines on the domain; between 48 and 160 of them the results hardly differ."""
-POOLS = 320
+POOLS = 256
 """The most pools of neighbouring cells, for each channel of a mechanism, that Fisher's information is computed with."""
 SINGLE_BUCKETS = 8
 """Buckets at either end that are parts of their own: a density may be steep there."""
