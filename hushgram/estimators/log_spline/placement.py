@@ -16,6 +16,8 @@ WIDTHS = (0.0, 1 / 256, 1 / 128, 1 / 64, 1 / 32)
 """The widths that a point mass or a hill may have, as shares of the domain, each as likely before the reports came."""
 PLACES = 12
 """Places to either side of a feature that are looked at."""
+LONGEST_STEP = 0.5
+"""The most that the size of a feature changes with its place: a share of its mass, or the height of a jump in nats."""
 NEGLIGIBLE = 1e-3
 """The probability of an outermost place below which no places beyond it are looked at."""
 
@@ -49,8 +51,8 @@ def _placement(posterior: Posterior, counts: Sequence[FloatArray], index: int) -
         near = feature.bucket + step * np.arange(-PLACES, PLACES + 1)
         places = near[(near > 0) & (near < buckets)]
         alternatives = _alternatives(feature, places, buckets)
-        changes = _changes(posterior, index, alternatives)
-        gains = _adapt(posterior, counts, index, changes)
+        changes, own = _changes(posterior, index, alternatives)
+        gains = _adapt(posterior, counts, index, changes, own)
         shares = np.exp(gains - gains.max())
         shares /= shares.sum()
         outermost = np.isin([other.bucket for other in alternatives], places[[0, -1]])
@@ -74,35 +76,56 @@ def _edges(feature: Feature) -> list[int]:
     return [feature.bucket, feature.bucket + 1] if feature.kind == "point" else [feature.bucket]
 
 
-def _changes(posterior: Posterior, index: int, alternatives: Sequence[Feature]) -> FloatArray:
-    """A jump moves as it is; of a point mass or a hill, its mass above the curve moves."""
+def _changes(posterior: Posterior, index: int, alternatives: Sequence[Feature]) -> tuple[FloatArray, FloatArray]:
+    """The change of the distribution for each alternative, and its derivative by the alternative's own size.
+
+    A jump moves as it is, and its size is its height; of a point mass or a hill, the mass above the curve moves.
+    """
     model, x = posterior.model, posterior.x
     feature, height = model.features[index], float(posterior.a[model.basis.size + index])
     functions = np.array([other.function(x.size) for other in alternatives])
     if feature.kind == "jump":
         moved = x * np.exp(height * (functions - feature.function(x.size)))
-        return moved / moved.sum(axis=1, keepdims=True) - x
+        moved /= moved.sum(axis=1, keepdims=True)
+        return moved - x, moved * (functions - np.einsum("ij,ij->i", moved, functions)[:, None])
     above = x * -np.expm1(-height * feature.function(x.size))
-    moved = above.sum() * functions / functions.sum(axis=1, keepdims=True) - above
-    moved[[other == feature for other in alternatives]] = 0
-    return moved
+    shapes = functions / functions.sum(axis=1, keepdims=True)
+    changes = above.sum() * shapes - above
+    changes[[other == feature for other in alternatives]] = 0
+    return changes, above.sum() * (shapes - x)
 
 
-def _adapt(posterior: Posterior, counts: Sequence[FloatArray], index: int, changes: FloatArray) -> FloatArray:
-    """Lets the other coefficients follow each change, to first order, in place; returns the gains of log-posterior."""
+def _adapt(
+    posterior: Posterior, counts: Sequence[FloatArray], index: int, changes: FloatArray, own: FloatArray
+) -> FloatArray:
+    """Lets each alternative's own size and all other coefficients follow, to first order, in place of what they were.
+
+    Returns the gains of log-posterior. With W = N/y on the pools of cells, P the others' precision, A their derivatives
+    of cells, c the cells' change and o their derivative by the own size, that size moves by
+    (g - oᵀWc + oᵀWAP⁻¹AᵀWc)/(oᵀWo - oᵀWAP⁻¹AᵀWo), g being its derivative of the log-likelihood at the fit.
+    """
     model, basis, x = posterior.model, posterior.model.basis, posterior.x
     sensitivity, y = model.sensitivity(x)
     reports = np.array([row.sum() for row in counts])
+    weights = (reports[basis.mechanism_of_pool] / y)[:, None]
     others = np.delete(np.arange(model.size), basis.size + index)
-    weighted = (reports[basis.mechanism_of_pool] / y)[:, None] * basis.pools(basis.forward(changes)).T
     precision = posterior.information[np.ix_(others, others)] + np.diag(1 / posterior.deviations[others] ** 2)
-    pulls = sensitivity[:, others].T @ weighted
-    followed = -cholesky.solve(cholesky.factor(precision), pulls)
-    changes += (model.slopes(x)[:, others] @ followed).T
+    root = cholesky.factor(precision)
+    moved, sized = (basis.pools(basis.forward(rows)).T for rows in (changes, own))
+    pulls, shared = (sensitivity[:, others].T @ (weights * cells) for cells in (moved, sized))
+    explained = cholesky.solve(root, shared)
+    curvature = np.einsum("ij,ij->j", sized, weights * sized)
+    slope = (
+        own @ posterior.pull - np.einsum("ij,ij->j", sized, weights * moved) + np.einsum("ij,ij->j", explained, pulls)
+    )
+    left = np.maximum(curvature - np.einsum("ij,ij->j", explained, shared), 1e-3 * curvature)
+    size = np.clip(slope / left, -LONGEST_STEP, LONGEST_STEP)
+    followed = -cholesky.solve(root, pulls) - explained * size
+    changes += own * size[:, None] + (model.slopes(x)[:, others] @ followed).T
     before, deviations = posterior.a[others, None], posterior.deviations[others, None]
-    gains = 0.5 * ((before / deviations) ** 2 - ((before + followed) / deviations) ** 2).sum(axis=0)
-    for row, cells, moved in zip(counts, basis.forward(x), basis.forward(changes), strict=True):
-        gains += np.log(np.maximum(1 + moved / cells, 1e-9)) @ row
+    gains: FloatArray = 0.5 * ((before / deviations) ** 2 - ((before + followed) / deviations) ** 2).sum(axis=0)
+    for row, cells, change in zip(counts, basis.forward(x), basis.forward(changes), strict=True):
+        gains += np.log(np.maximum(1 + change / cells, 1e-9)) @ row
     return gains
 
 
