@@ -9,8 +9,8 @@ import time
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from benchmarks.paper.experiments import FULL, QUICK
+from benchmarks.paper.fingerprint import ROOT
 from benchmarks.paper.reproduce import reproduce
-from benchmarks.paper.run import ROOT
 
 
 def main() -> None:
