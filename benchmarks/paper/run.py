@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
+import sys
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -40,6 +43,17 @@ def table_of(rows: Iterable[ResultRow]) -> pl.DataFrame:
     return frame.sort("figure", "data", "metric", "method", "epsilon", "buckets", "bandwidth", nulls_last=True)
 
 
+_asked_to_end = threading.Event()
+
+
+def end_when_asked() -> None:
+    """On SIGTERM a run finishes the settings that are under way, keeps them, and leaves no process behind.
+
+    The handler does no more than take note: an exception in the middle of the pool's own work could leave it locked.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: _asked_to_end.set())
+
+
 def measure_all(settings: Sequence[Setting], cache: Path, processes: int = PROCESSES) -> list[ResultRow]:
     """The rows of all settings; those that `cache` holds, measured by the same code, are taken from there."""
     start = told = time.monotonic()
@@ -57,6 +71,8 @@ def measure_all(settings: Sequence[Setting], cache: Path, processes: int = PROCE
                     told = now
                     progress = f"{number:5} of {len(missing)}, {now - start:.0f} s"
                     print(f"{progress}: {_describe(futures[future])}", flush=True)
+                if _asked_to_end.is_set():
+                    sys.exit("stopped; the same command goes on from here")
         except BaseException:
             pool.shutdown(cancel_futures=True)  # what is under way is still kept
             raise

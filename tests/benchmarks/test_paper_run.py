@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,6 +98,31 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path, capsys):
     assert "2 of them kept" in capsys.readouterr().out
     assert rows == [row for setting in good for row in measure(setting)]
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_run_that_is_asked_to_end_keeps_what_it_has(tmp_path, capsys):
+    program = f"""
+from pathlib import Path
+from benchmarks.paper.run import end_when_asked, measure_all
+from benchmarks.paper.trials import Setting
+end_when_asked()
+settings = [Setting("shapes", "beta", 1 + k / 1000, 16, ("CFO-16",), 2, None, 200) for k in range(2000)]
+measure_all(settings, Path({str(tmp_path)!r}))
+"""
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True) as run:
+        while not list(tmp_path.glob("*.json")):
+            assert run.poll() is None
+            time.sleep(0.01)
+        run.terminate()
+        # The pipe ends when the last of its processes does.
+        assert run.stderr is not None
+        assert run.stderr.read() == "stopped; the same command goes on from here\n"
+    assert run.returncode == 1
+    kept = len(list(tmp_path.glob("*.json")))
+    assert 0 < kept < 2000
+    assert not list(tmp_path.glob("*.part"))
+    measure_all([replace(TINY, epsilon=1 + k / 1000) for k in range(kept)], tmp_path, processes=1)
+    assert ", 0 of them kept" not in capsys.readouterr().out
 
 
 def test_rows_of_other_code_are_measured_again(tmp_path, capsys, monkeypatch):
