@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
 from hushgram._arrays import FloatArray, IntArray
-from hushgram.pipelines.simulate.shapes import BUNDLED
+from hushgram.pipelines import simulate
+
+BUNDLED = Path(simulate.__path__[0]) / "data"
 
 
 def bundled_counts(name: str, buckets: int) -> IntArray:

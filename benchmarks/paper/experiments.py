@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.paper.data import DATA
 from benchmarks.paper.methods import METHODS, OURS, PAPER, SHAPES
+from benchmarks.paper.rivals.measure import RIVALS
 from benchmarks.paper.trials import Setting
 from hushgram.mechanisms import best_bandwidth
 
@@ -30,6 +31,7 @@ class Effort:
     pipeline: int
     data: tuple[str, ...] = tuple(DATA)
     epsilons: tuple[float, ...] = (*EPSILONS, *BEYOND)
+    rival_epsilons: tuple[float, ...] = (*EPSILONS, *BEYOND)
     shape_bandwidths: tuple[float, ...] = SHAPE_BANDWIDTHS
     bandwidth_epsilons: tuple[float, ...] = BANDWIDTH_EPSILONS
     bandwidths: tuple[float, ...] = BANDWIDTHS
@@ -43,8 +45,8 @@ class Effort:
 
 QUICK = Effort(
     "quick",
-    small={"methods": 16, "shapes": 4, "bandwidths": 6, "buckets": 8},
-    large={"methods": 5, "shapes": 3, "bandwidths": 3, "buckets": 3},
+    small={"methods": 16, "shapes": 4, "bandwidths": 6, "buckets": 8, "rivals": 16},
+    large={"methods": 5, "shapes": 3, "bandwidths": 3, "buckets": 3, "rivals": 5},
     pipeline=5,
 )
 _HUNDRED = dict.fromkeys(QUICK.small, 100)
@@ -53,7 +55,7 @@ FULL = Effort("full", small=_HUNDRED, large=_HUNDRED, pipeline=20)
 
 def settings(effort: Effort) -> list[Setting]:
     """All settings, the costly ones first, so that no process is left alone with them at the end."""
-    unsorted = [*_shapes(effort), *_buckets(effort), *_methods(effort), *_bandwidths(effort)]
+    unsorted = [*_shapes(effort), *_buckets(effort), *_methods(effort), *_bandwidths(effort), *_rivals(effort)]
     return sorted(unsorted, key=lambda setting: -DATA[setting.data].reports * (setting.figure != "bandwidths"))
 
 
@@ -73,6 +75,13 @@ def _methods(effort: Effort) -> Iterator[Setting]:
                 methods_by_revision.setdefault(method.collection(epsilon, buckets).revision, []).append(method.name)
             for names in methods_by_revision.values():
                 yield _setting(effort, "methods", data, epsilon, *names)
+
+
+def _rivals(effort: Effort) -> Iterator[Setting]:
+    for data in effort.data:
+        for epsilon in effort.rival_epsilons:
+            for rival in RIVALS:
+                yield _setting(effort, "rivals", data, epsilon, rival)
 
 
 def _shapes(effort: Effort) -> Iterator[Setting]:
@@ -96,4 +105,4 @@ def _buckets(effort: Effort) -> Iterator[Setting]:
                 yield _setting(effort, "buckets", data, epsilon, "SW+EMS", buckets=buckets)
 
 
-assert len(METHODS) == len(PAPER) + len(OURS) + len(SHAPES), "names are used once"
+assert len({*METHODS, *RIVALS}) == len(PAPER) + len(OURS) + len(SHAPES) + len(RIVALS), "names are used once"

@@ -7,7 +7,7 @@ people who see few colours can distinguish. Bars are standard errors.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from PIL import Image
 
 from benchmarks.paper.data import DATA, population, truth
 from benchmarks.paper.experiments import BANDWIDTH_EPSILONS, BUCKETS, EPSILONS
-from benchmarks.paper.methods import ALL, BESIDE, COVERED, PAPER, SHAPES
+from benchmarks.paper.methods import ALL, BESIDE, CONTENDERS, COVERED, PAPER, RANGES, SHAPES
+from benchmarks.paper.rivals.measure import RIVALS
 from hushgram.mechanisms import best_bandwidth
 
 STYLES = {
@@ -46,6 +47,11 @@ STYLES = {
     "adaptive SW+EMS": ("#0072B2", "o"),
     "weighted tree": ("#D55E00", "^"),
     "coarse-first tree": ("#AA4499", "v"),
+    "SW+log-spline": ("#009E73", "D"),
+    "four widths+EMS": ("#E69F00", "P"),
+    "four widths+log-spline": ("#882255", "X"),
+    "PriPL-Tree": ("#CC79A7", "<"),
+    "factorization": ("#000000", ">"),
 }
 OTHERS = (("#0072B2", "o"), ("#E69F00", "s"), ("#D55E00", "^"), ("#009E73", "v"))
 """For lines that are not methods: data sets, numbers of buckets, kinds of intervals."""
@@ -125,7 +131,7 @@ def _log(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.5g}" if value >= 1e-4 else f"{value:.0e}")
 
 
-def _legend(figure: Figure, panels: Iterable[Axes]) -> None:
+def _legend(figure: Figure, panels: Iterable[Axes], columns: int = 10) -> None:
     """One for all panels, above them, so that it covers nothing."""
     handles_by_label: dict[str, Any] = {}
     for axes in panels:
@@ -137,7 +143,7 @@ def _legend(figure: Figure, panels: Iterable[Axes]) -> None:
         list(handles_by_label.values()),
         list(handles_by_label),
         loc="outside upper center",
-        ncols=min(len(handles_by_label), 10),
+        ncols=min(len(handles_by_label), columns),
     )
 
 
@@ -215,28 +221,31 @@ def _buckets(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def _ours(table: pl.DataFrame) -> Figure:
-    """Each of ours as a share of the error of the paper's method that it stands beside."""
-    table = table.filter(figure="methods")
-    metrics = ("w1", "ks")
-    figure, grid = _panels(len(metrics), len(DATA))
-    for row, metric in zip(grid, metrics, strict=True):
-        for axes, (name, data) in zip(row, DATA.items(), strict=True):
-            panel = table.filter(data=name, metric=metric)
-            for ours, theirs in BESIDE.items():
-                other = panel.filter(method=theirs).select("epsilon", base="mean", base_error="error")
-                ratio = (
-                    panel.filter(method=ours)
-                    .join(other, on="epsilon")
-                    .with_columns(mean=pl.col("mean") / pl.col("base"))
-                )
-                noise = ((pl.col("error") / pl.col("base")) ** 2 + (pl.col("base_error") / pl.col("base")) ** 2).sqrt()
-                _line(axes, ratio.with_columns(error=noise), "epsilon", STYLES[ours], f"{ours} over {theirs}")
-            axes.axhline(1, color="black", linewidth=0.8)
-            axes.set(title=data.title if row is grid[0] else None, xlabel="ε" if row is grid[-1] else "")
-        row[0].set_ylabel(f"{metric.upper()}, ratio")
-    _legend(figure, grid[0])
-    return figure
+def _ratios(beside: Mapping[str, str], *metrics: str) -> Callable[[pl.DataFrame], Figure]:
+    """Metrics × data sets over ε: the error of each method as a share of that of the one it stands beside."""
+
+    def draw(table: pl.DataFrame) -> Figure:
+        table = table.filter(pl.col("figure").is_in(["methods", "rivals"]))
+        figure, grid = _panels(len(metrics), len(DATA))
+        for row, metric in zip(grid, metrics, strict=True):
+            for axes, (name, data) in zip(row, DATA.items(), strict=True):
+                panel = table.filter(data=name, metric=metric)
+                for one, other in beside.items():
+                    _line(axes, _ratio(panel, one, other), "epsilon", STYLES[one], f"{one} over {other}")
+                axes.axhline(1, color="black", linewidth=0.8)
+                axes.set(title=data.title if row is grid[0] else None, xlabel="ε" if row is grid[-1] else "")
+            row[0].set_ylabel(f"{metric.upper().replace('_', ' ')}, ratio")
+        _legend(figure, grid[0], 4)
+        return figure
+
+    return draw
+
+
+def _ratio(panel: pl.DataFrame, one: str, other: str) -> pl.DataFrame:
+    base = panel.filter(method=other).select("epsilon", base="mean", base_error="error")
+    noise = ((pl.col("error") / pl.col("base")) ** 2 + (pl.col("base_error") / pl.col("base")) ** 2).sqrt()
+    rows = panel.filter(method=one).join(base, on="epsilon")
+    return rows.with_columns(mean=pl.col("mean") / pl.col("base"), error=noise)
 
 
 def _coverage(table: pl.DataFrame) -> Figure:
@@ -287,7 +296,16 @@ FIGURES: Sequence[Drawing] = (
     ),
     Drawing("bandwidths", "SW+EMS over b; the dotted line is the b that the paper chooses.", _bandwidths),
     Drawing("buckets", "SW+EMS with other numbers of buckets, for reports and estimate alike.", _buckets),
-    Drawing("ours", "Beyond the paper: errors over those of the paper's method, below 1 is better.", _ours),
+    Drawing(
+        "ours",
+        "Beyond the paper: errors over those of the paper's method, below 1 is better.",
+        _ratios(BESIDE, "w1", "ks"),
+    ),
+    Drawing(
+        "rivals",
+        "Rivals beyond the paper, and ours: errors over those of SW+EMS, below 1 is better.",
+        _ratios(dict.fromkeys((*RIVALS, *CONTENDERS), "SW+EMS"), "w1", "ks", *RANGES),
+    ),
     Drawing("coverage", "Beyond the paper: how often 95 % intervals of SW+EMS hold the truth.", _coverage),
     Drawing("product", "One panel through `hushgram simulate` and `hushgram aggregate`.", _product),
 )

@@ -37,6 +37,8 @@ class PaperMethod:
 
 # Randomize before bucketize, with as many output buckets as buckets: the paper's choice (section 5.4).
 WAVE = {"mechanism": "square_wave_continuous"}
+DISCRETE = {"mechanism": "square_wave"}
+FOUR_WIDTHS = {**DISCRETE, "widths": (0.5, 0.75, 1, 1.25)}
 TREE = {"mechanism": "hierarchy", "branching": 4}
 AS_PUBLISHED = {**TREE, "level_weights": "equal"}
 
@@ -54,17 +56,25 @@ PAPER = (
 )
 OURS = (
     PaperMethod("adaptive SW+EMS", ALL, {**WAVE, "smoothing": "adaptive"}, ours=True),
-    PaperMethod("discrete SW+EMS", ALL, {"mechanism": "square_wave"}, ours=True),
+    PaperMethod("discrete SW+EMS", ALL, DISCRETE, ours=True),
+    PaperMethod("SW+log-spline", ALL, {**DISCRETE, "estimator": "log_spline"}, ours=True),
+    PaperMethod("four widths+EMS", ALL, FOUR_WIDTHS, ours=True),
+    PaperMethod("four widths+log-spline", ALL, {**FOUR_WIDTHS, "estimator": "log_spline"}, ours=True),
     PaperMethod("weighted tree", ALL, {**TREE, "level_weights": "variance"}, ours=True),
     PaperMethod("coarse-first tree", ALL, {**TREE, "level_weights": "variance", "level_decay": 0.7}, ours=True),
 )
 BESIDE = {
     "adaptive SW+EMS": "SW+EMS",
     "discrete SW+EMS": "SW+EMS",
+    "SW+log-spline": "SW+EMS",
+    "four widths+EMS": "SW+EMS",
+    "four widths+log-spline": "SW+EMS",
     "weighted tree": "HH-ADMM",
     "coarse-first tree": "HH-ADMM",
 }
 """The paper's method that each of ours is held against."""
+CONTENDERS = ("discrete SW+EMS", "SW+log-spline", "four widths+log-spline")
+"""Those of ours that rivals are held against, besides SW+EMS."""
 
 RATIOS = (0.0, 0.2, 0.4, 0.6, 0.8)
 SHAPES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_NOISE = "With few repetitions noise decides many settings, and the best of several rivals is chosen with hindsight."
+_NOISE = "Where noise decides a setting, the best of several rivals, chosen with hindsight, has luck on its side."
 _STAND_IN = "Our income is a stand-in, of fewer persons and another year; its spikes are not those of the paper's."
 
 REASONS: dict[str, str] = {

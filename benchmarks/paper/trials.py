@@ -55,6 +55,11 @@ class ResultRow:
     error: float
     runs: int
 
+    @classmethod
+    def of(cls, setting: Setting, method: str, metric: str, summary: Summary) -> ResultRow:
+        point = (setting.data, setting.epsilon, setting.buckets, setting.bandwidth)
+        return cls(setting.figure, method, *point, metric, summary.mean, summary.error, summary.runs)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -69,7 +74,8 @@ def measure(setting: Setting) -> list[ResultRow]:
         [name] = collections
         figures = [_moment_errors(first, devices, rng) for rng in rngs]
         return [
-            _row(setting, name, metric, Summary.of([errors[metric] for errors in figures])) for metric in figures[0]
+            ResultRow.of(setting, name, metric, Summary.of([errors[metric] for errors in figures]))
+            for metric in figures[0]
         ]
     estimates: dict[str, list[Estimate]] = {name: [] for name in collections}
     for start in range(0, setting.runs, RUNS_AT_ONCE):
@@ -91,13 +97,13 @@ def _rows(setting: Setting, name: str, estimates: Sequence[Estimate], devices: I
     metrics = METHODS[name].metrics
     for metric in metrics:
         if metric in METRICS:
-            yield _row(
+            yield ResultRow.of(
                 setting, name, metric, Summary.of([METRICS[metric](true, histogram) for histogram in histograms])
             )
     if setting.figure == "methods" and set(COVERED) <= set(metrics):
         for metric, share in zip(COVERED, shares_held(estimates, true), strict=True):
             error = math.sqrt(share * (1 - share) / len(estimates))
-            yield _row(setting, name, metric, Summary(share, error, len(estimates)))
+            yield ResultRow.of(setting, name, metric, Summary(share, error, len(estimates)))
 
 
 def _probabilities(estimate: Estimate) -> FloatArray:
@@ -114,8 +120,3 @@ def _moment_errors(collection: Collection, devices: IntArray, rng: np.random.Gen
     true_mean = float(true @ centres)
     true_variance = float(true @ (centres - true_mean) ** 2)
     return {"mean": abs(mean - true_mean), "variance": abs(variance - true_variance)}
-
-
-def _row(setting: Setting, method: str, metric: str, summary: Summary) -> ResultRow:
-    point = (setting.data, setting.epsilon, setting.buckets, setting.bandwidth)
-    return ResultRow(setting.figure, method, *point, metric, summary.mean, summary.error, summary.runs)

@@ -127,6 +127,7 @@ def test_a_small_reproduction_writes_page_figures_and_tables(tmp_path, capsys):
         runs,
         pipeline=1,
         epsilons=EPSILONS,
+        rival_epsilons=(1.0,),
         shape_bandwidths=(0.2,),
         bandwidths=(0.1, 0.3),
         most_buckets=64,
@@ -136,7 +137,7 @@ def test_a_small_reproduction_writes_page_figures_and_tables(tmp_path, capsys):
     assert "**tiny**" in page
     assert all(claim.text in page for claim in CLAIMS)
     links = re.findall(r"\]\((paper/[^)]+)\)", page)
-    assert len(links) == 10
+    assert len(links) == 11
     for link in links:
         assert 0 < (tmp_path / "docs" / link).stat().st_size < 100_000
     csv, parquet = (

@@ -3,12 +3,14 @@
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
 from benchmarks.paper.claims import CLAIMS
 from benchmarks.paper.data import DATA
 from benchmarks.paper.experiments import BANDWIDTH_EPSILONS, BANDWIDTHS, BUCKETS, EPSILONS, SHAPE_BANDWIDTHS
 from benchmarks.paper.methods import ALL, OURS, PAPER, RATIOS
+from benchmarks.paper.page import judge_claims
 from benchmarks.paper.reasons import REASONS
 from benchmarks.paper.run import table_of
 from benchmarks.paper.trials import ResultRow
@@ -105,6 +107,19 @@ def test_em_is_unstable_where_it_is_both_better_and_worse():
         return 0.5 if better else as_published(method, data, metric, epsilon)
 
     assert JUDGES["quantiles-em"](make_table(unstable)).judgement == "holds"
+
+
+def test_what_is_beyond_the_paper_changes_no_verdict():
+    def wild(method, data, metric, epsilon):
+        beyond = method in {other.name for other in OURS} - {"discrete SW+EMS"}
+        return 0.01 if beyond else as_published(method, data, metric, epsilon)
+
+    frame = make_table(wild, deviation=0.3).frame
+    rivals = frame.filter(figure="methods", method="SW+EMS").with_columns(
+        figure=pl.lit("rivals"), method=pl.lit("PriPL-Tree"), error=pl.lit(9.0)
+    )
+    plain = [verdict for _, verdict in judge_claims(make_table(deviation=0.3).frame)]
+    assert [verdict for _, verdict in judge_claims(pl.concat([frame, rivals]))] == plain
 
 
 def test_noise_is_not_taken_for_a_difference():
