@@ -317,7 +317,7 @@ def test_below_sixteen_buckets_em_answers_and_says_so():
 
 def test_where_the_fit_does_not_converge_ems_answers_and_says_so(monkeypatch):
     module = import_module("hushgram.estimators.log_spline")  # the package's attribute is the function
-    monkeypatch.setattr(module, "fit", lambda basis, counts: replace(fit(basis, counts), converged=False))
+    monkeypatch.setattr(module, "fit", lambda basis, counts, start: replace(fit(basis, counts), converged=False))
     mechanism = SquareWave(64, 1.0)
     window = [(mechanism, tally_of(mechanism, beta(64), 5000, 14).astype(np.int64))]
     [solution] = ESTIMATORS["log_spline"]([window], Method("log_spline", 1.0, 64))

@@ -13,6 +13,7 @@ from hushgram._arrays import BoolArray, FloatArray
 from hushgram.estimators.log_spline.basis import Basis
 from hushgram.estimators.log_spline.model import Feature, Model
 from hushgram.estimators.log_spline.posterior import CENTRE, Posterior, find_mode
+from hushgram.estimators.log_spline.warm_start import WarmStart
 
 FIRST_STEPS = 12
 """EM steps before the first mode is looked for."""
@@ -31,6 +32,13 @@ HILL_WIDTHS = (1 / 256, 1 / 64)
 AT_ONCE = 3
 MOST_FEATURES = 24
 MOST_REFUSALS = 2
+LEAST_WARM_REPORTS = 10_000
+MOST_WARM_STEPS = 4
+"""With fewer reports, or after more steps, a warm start and a fit from scratch may end some way apart;"""
+WARM_SCORE = 4.0
+"""where a score is higher, a feature would be tried soon, with a few more reports;"""
+STEEPEST = 1.75
+"""and the outermost 64th of the domain may have this many times the mass of the next."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +49,14 @@ class Candidates:
     gain: float
 
 
-def fit(basis: Basis, counts: Sequence[FloatArray]) -> Posterior:
-    """The posterior of one window: at the centre of the hyperprior at first, then with hyperparameters of its own."""
+def fit(basis: Basis, counts: Sequence[FloatArray], start: WarmStart | None = None) -> Posterior:
+    """The posterior of one window: at the centre of the hyperprior at first, then with hyperparameters of its own.
+
+    From a warm `start` that leads to a smooth curve soon, it is that curve.
+    """
+    resumed = None if start is None else _resume(basis, counts, start)
+    if resumed is not None:
+        return resumed
     posterior = _first_fit(basis, counts)
     refused = np.zeros(basis.buckets, dtype=bool)
     for free in (False, True):
@@ -50,6 +64,30 @@ def fit(basis: Basis, counts: Sequence[FloatArray]) -> Posterior:
             posterior = _after(posterior, find_mode(posterior.model, counts, posterior.a, posterior.hyper, free=free))
         posterior = _add_features(posterior, counts, free, refused)
     return _drop_weak(posterior, counts, free=True)
+
+
+def _resume(basis: Basis, counts: Sequence[FloatArray], start: WarmStart) -> Posterior | None:
+    """On from a smooth fit to fewer reports; None where a fit from scratch may well end elsewhere."""
+    reports = np.array([row.sum() for row in counts])
+    if reports.sum() < LEAST_WARM_REPORTS:
+        return None
+    posterior = find_mode(Model(basis), counts, np.array(start.coefficients), start.hyper, most_steps=MOST_WARM_STEPS)
+    return posterior if posterior.converged and _is_smooth(posterior, counts, reports) else None
+
+
+def _is_smooth(posterior: Posterior, counts: Sequence[FloatArray], reports: FloatArray) -> bool:
+    """Whether the curve stands in for no feature, as one may with hyperparameters of its own.
+
+    A step back to the centre of the hyperprior, where a fit from scratch looks for features, shows those inside the
+    domain. A curve that climbs steeply to an end may always hide a point mass there.
+    """
+    strip = max(1, posterior.x.size // 64)
+    for x in (posterior.x, posterior.x[::-1]):
+        if x[:strip].sum() > STEEPEST * x[strip : 2 * strip].sum():
+            return False
+    stiffer = find_mode(posterior.model, counts, posterior.a, CENTRE, free=False, most_steps=1)
+    scores, _ = scores_of_point_masses(stiffer, reports)
+    return bool(scores.max() <= WARM_SCORE and scores[[0, -1]].max() <= END_SCORE)
 
 
 def _first_fit(basis: Basis, counts: Sequence[FloatArray]) -> Posterior:
