@@ -53,6 +53,20 @@ class Estimate(Distribution):
     def converged(self) -> bool:
         return self.solution.converged
 
+    @property
+    def warm_start(self) -> bytes | None:
+        """Where an estimate of the same window, with more reports, may start from; None if from scratch only.
+
+        >>> from hushgram import Collection
+        >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0, estimator="log_spline")
+        >>> cells = commute.simulate(np.random.default_rng(1).gamma(4, 9, 20_000), seed=7)
+        >>> earlier = commute.estimate(commute.tally(cells[:18_000]))
+        >>> later = commute.estimate(commute.tally(cells), start=earlier.warm_start)
+        >>> later.iterations < commute.estimate(commute.tally(cells)).iterations
+        True
+        """
+        return self.solution.warm_start
+
     @cached_property
     def probabilities(self) -> FloatArray | None:
         """The probability of each bucket, or None where the mechanism estimates a mean only."""

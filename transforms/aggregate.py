@@ -15,7 +15,7 @@ from hushgram.schemas.records import DeadLetter, Histogram, Series, Snapshot
 from hushgram.transforms.arguments import Collections, check_collections, check_milliseconds, check_reports, check_whole
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.commit import CommitRun
-from hushgram.transforms.counting import DEAD_LETTERS, IDENTIFIED, ParseAndTally, TallyUploads, branches
+from hushgram.transforms.counting import DEAD_LETTERS, IDENTIFIED, ParseAndTally, TallyUploads, branches, in_branch
 from hushgram.transforms.deduplication import COUNTED_IDS, DeduplicateBatch, DeduplicateStream
 from hushgram.transforms.estimation import EstimateWindows
 from hushgram.transforms.parsing import Parser
@@ -101,7 +101,7 @@ class AggregateReports(beam.PTransform[PCollection[Reports], AggregatedReports])
         as_of = time.time_ns() // 1_000_000 if self.as_of is None else self.as_of
         counted = count_reports(reports, Parser(self.index, as_of), self.fanout)
         results = [
-            panes | f"Estimate, {name}" >> EstimateWindows(self.index, self.generation)
+            panes | f"Estimate, {name}" >> EstimateWindows(in_branch(self.index, name), self.generation)
             for name, panes in counted.panes.items()
         ]
         return _aggregated(results | "All results" >> beam.Flatten(), counted.dead_letters)

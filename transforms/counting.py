@@ -140,6 +140,11 @@ def branches(index: CollectionIndex) -> dict[str, Windows]:
     return {str(collection.windows): collection.windows for collection in index.collections}
 
 
+def in_branch(index: CollectionIndex, name: str) -> CollectionIndex:
+    """The collections of one branch."""
+    return CollectionIndex.of(collection for collection in index.collections if str(collection.windows) == name)
+
+
 def reports_read_in_process() -> int:
     """How many reports this process has read so far."""
     return int(MetricsEnvironment.process_wide_container().get_counter(READ_IN_PROCESS).get_cumulative())

@@ -1,4 +1,8 @@
-"""The tallies of windows to snapshots and histograms."""
+"""The tallies of windows to snapshots and histograms.
+
+What a run records, it estimates from scratch. Only early panes of a stream, which the next pane replaces, start from
+the pane before, where the estimator can.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
+from typing import Any
 
 import apache_beam as beam
+from apache_beam.coders import BytesCoder
 from apache_beam.metrics.metric import Metrics
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms import window
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from hushgram import Collection, Estimate
+from hushgram._arrays import IntArray
 from hushgram.schemas.records import Histogram, Key, Pane, Quantile, Snapshot
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.tallies import Tallies
-from hushgram.transforms.windowing import PaneOfWindow
+from hushgram.transforms.windowing import PaneOfWindow, allowed_lateness
 
 SHARES = tuple(round(0.05 * step, 2) for step in range(1, 20))
 """The quantiles of a snapshot: 5 %, 10 %, … 95 %."""
@@ -27,21 +36,34 @@ SHARES = tuple(round(0.05 * step, 2) for step in range(1, 20))
 
 MAX_PANES_AT_ONCE = 256
 
+PaneTallies = tuple[Key, Pane, Tallies]
+
 
 def histogram(key: Key, pane: Pane, tallies: Tallies) -> Histogram:
     return Histogram(key, pane, dict(tallies.parts), tallies.events)
 
 
 def snapshots(
-    collection: Collection, windows: Sequence[tuple[Key, Pane, Tallies]], shares: Sequence[float] = SHARES
+    collection: Collection, windows: Sequence[PaneTallies], shares: Sequence[float] = SHARES
 ) -> list[Snapshot]:
     """Snapshots of many windows of one collection, estimated together."""
-    counts = [{revision: part for revision, (_, part) in tallies.parts.items()} for _, _, tallies in windows]
-    estimates = collection.estimate_many(counts)
+    estimates = collection.estimate_many([_counts(tallies) for _, _, tallies in windows])
     return [
         _snapshot(collection, key, pane, tallies, estimate, shares)
         for (key, pane, tallies), estimate in zip(windows, estimates, strict=True)
     ]
+
+
+def early_snapshot(
+    collection: Collection, key: Key, pane: Pane, tallies: Tallies, start: bytes | None
+) -> tuple[Snapshot, bytes | None]:
+    """The snapshot of an early pane, from the warm start that the pane before left, and the one for the next pane."""
+    estimate = collection.estimate(_counts(tallies), start)
+    return _snapshot(collection, key, pane, tallies, estimate, SHARES), estimate.warm_start
+
+
+def _counts(tallies: Tallies) -> dict[str, IntArray]:
+    return {revision: counts for revision, (_, counts) in tallies.parts.items()}
 
 
 def _snapshot(
@@ -104,7 +126,9 @@ class EstimateWindows(beam.PTransform[PCollection[PaneOfWindow], PCollection[tup
     generation: int
 
     def expand(self, panes: PCollection[PaneOfWindow]) -> PCollection[tuple[Snapshot, Histogram]]:
-        estimate = EstimateBundle(self.index, self.generation)
+        # State has a price, and a step with state another place in a savepoint: only where there is something to keep.
+        warm = not panes.is_bounded and any(collection.has_warm_starts for collection in self.index.collections)
+        estimate = (EstimateStream if warm else EstimateBundle)(self.index, self.generation)
         return panes | "Estimate" >> beam.ParDo(estimate).with_output_types(tuple[Snapshot, Histogram])
 
 
@@ -116,11 +140,10 @@ class EstimateBundle(beam.DoFn):
         self.generation = generation
 
     def start_bundle(self) -> None:
-        self.panes: list[tuple[Key, Pane, Tallies]] = []
+        self.panes: list[PaneTallies] = []
 
     def process(self, element: PaneOfWindow) -> Iterator[tuple[Snapshot, Histogram]]:
-        key, (index, timing, tallies) = element
-        self.panes.append((key, Pane(self.generation, index, timing), tallies))
+        self.panes.append(self.pane_of(element))
         if len(self.panes) >= MAX_PANES_AT_ONCE:
             yield from self._estimate()
 
@@ -128,16 +151,64 @@ class EstimateBundle(beam.DoFn):
         for result in self._estimate():
             yield WindowedValue(result, MIN_TIMESTAMP, (window.GlobalWindow(),))
 
+    def pane_of(self, element: PaneOfWindow) -> PaneTallies:
+        key, (index, timing, tallies) = element
+        return key, Pane(self.generation, index, timing), tallies
+
     def _estimate(self) -> Iterator[tuple[Snapshot, Histogram]]:
-        by_collection: dict[str, list[tuple[Key, Pane, Tallies]]] = {}
+        by_collection: dict[str, list[PaneTallies]] = {}
         for entry in self.panes:
             by_collection.setdefault(entry[0].collection, []).append(entry)
         self.panes = []
         for name, entries in by_collection.items():
             started = time.monotonic()
             estimated = snapshots(self.collections[name], entries)
-            Metrics.distribution("windows", "estimate_ms").update(round(1000 * (time.monotonic() - started)))
+            count_estimates(entries, started)
             for (key, pane, tallies), snapshot in zip(entries, estimated, strict=True):
-                Metrics.counter("windows", "estimated").inc()
-                Metrics.counter("windows", f"{pane.timing}_panes").inc()
                 yield snapshot, histogram(key, pane, tallies)
+
+
+class EstimateStream(EstimateBundle):
+    """The same in a stream, where an early pane starts from the one before: state per key and window is its warm start.
+
+    On-time and late panes, any of which may be the last, are estimated from scratch, so that what is recorded does not
+    depend on which panes came before. The on-time pane ends the state; a timer does where there was none.
+    """
+
+    START = ReadModifyWriteStateSpec("warm_start", BytesCoder())
+    FORGET = TimerSpec("forget", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element: PaneOfWindow,
+        start: Any = beam.DoFn.StateParam(START),
+        forget: Any = beam.DoFn.TimerParam(FORGET),
+    ) -> Iterator[tuple[Snapshot, Histogram]]:
+        key, pane, tallies = self.pane_of(element)
+        collection = self.collections[key.collection]
+        if pane.timing != "early" or not collection.has_warm_starts:
+            if pane.timing == "on_time":
+                start.clear()
+            yield from super().process(element)
+            return
+        started = time.monotonic()
+        snapshot, left = early_snapshot(collection, key, pane, tallies, start.read())
+        if left is None:
+            start.clear()
+        else:
+            start.write(left)
+            forget.set(Timestamp(micros=1000 * (key.window_end + allowed_lateness(collection.windows))))
+        count_estimates([(key, pane, tallies)], started)
+        yield snapshot, histogram(key, pane, tallies)
+
+    @on_timer(FORGET)
+    def forget_start(self, start: Any = beam.DoFn.StateParam(START)) -> None:
+        start.clear()
+
+
+def count_estimates(panes: Sequence[PaneTallies], started: float) -> None:
+    """In the metrics of the run; panes are estimated together, from `started` on."""
+    Metrics.distribution("windows", "estimate_ms").update(round(1000 * (time.monotonic() - started)))
+    for _, pane, _ in panes:
+        Metrics.counter("windows", "estimated").inc()
+        Metrics.counter("windows", f"{pane.timing}_panes").inc()

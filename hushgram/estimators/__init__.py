@@ -11,6 +11,7 @@ from hushgram.estimators.types import METHOD_OPTIONS, Method, Solution, Window
 from hushgram.mechanisms import Mechanism
 
 Estimator = Callable[[Sequence[Window], Method], list[Solution]]
+WarmEstimator = Callable[[Sequence[Window], Method, Sequence[bytes | None]], list[Solution]]
 
 
 def _one_by_one(solve: Callable[[Window, Method], Solution]) -> Estimator:
@@ -27,6 +28,8 @@ ESTIMATORS: dict[str, Estimator] = {
     "norm_sub": _one_by_one(frequencies.norm_sub),
     "mean": _one_by_one(mean.mean),
 }
+WARM_ESTIMATORS: dict[str, WarmEstimator] = {"log_spline": log_spline}
+"""Those that can start from an earlier result of the same window."""
 
 
 def check_method(estimator: object, mechanism: Mechanism, options: Mapping[str, object]) -> str:
@@ -42,4 +45,4 @@ def check_method(estimator: object, mechanism: Mechanism, options: Mapping[str, 
     return name
 
 
-__all__ = ["ESTIMATORS", "Estimator", "Method", "Solution", "Window", "check_method"]
+__all__ = ["ESTIMATORS", "WARM_ESTIMATORS", "Estimator", "Method", "Solution", "Window", "check_method"]

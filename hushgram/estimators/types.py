@@ -71,6 +71,8 @@ class Solution:
     fit: Callable[[], float | None] = _unknown
     estimator: str | None = None
     """The estimator that the result is of, where it is not the one that was asked for."""
+    warm_start: bytes | None = None
+    """Where an estimate of the same window, with more reports, may start from."""
 
 
 def part_bounds(buckets: int) -> IntArray:

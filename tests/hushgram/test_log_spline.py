@@ -428,7 +428,7 @@ def test_below_sixteen_buckets_em_answers_and_says_so():
 def test_where_the_fit_does_not_converge_ems_answers_and_says_so(monkeypatch):
     module = import_module("hushgram.estimators.log_spline")  # the package's attribute is the function
 
-    def unconverged(basis, counts):
+    def unconverged(basis, counts, start):
         found = fit(basis, counts)
         return replace(found, posterior=replace(found.posterior, converged=False))
 

@@ -13,6 +13,11 @@ from hushgram.pipelines.stable_ids import NamedIds
 COMMUTE = "  commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1, windows: {size: 1h, max_delay: 1m}}\n"
 AGE = "  age: {domain: {low: 0, high: 63}, buckets: 64, epsilon: 1, windows: {size: 2h, every: 1h, max_delay: 1m}}\n"
 
+WALK = (
+    "  walk: {domain: {low: 0, high: 9}, buckets: 64, epsilon: 1, estimator: log_spline, "
+    "windows: {size: 3h, max_delay: 1m}}\n"
+)
+
 
 @pytest.fixture
 def translate_stream(tmp_path):
@@ -47,6 +52,14 @@ def test_timers_keep_their_transform_ids_when_collections_are_added(translate_st
     assert len(_find_timers(alone)) == 2
     assert _find_timers(alone).items() <= _find_timers(first).items()
     assert _find_timers(first) == _find_timers(last)
+
+
+def test_warm_starts_have_a_timer_in_the_windows_of_their_collection_alone(translate_stream):
+    alone, together = translate_stream(COMMUTE), translate_stream(COMMUTE, WALK)
+    assert _find_timers(alone).items() <= _find_timers(together).items()
+    more = [name for name in _find_timers(together) if name not in _find_timers(alone)]
+    assert [name.rpartition("/")[2] for name in more] == ["Accumulate", "Estimate"]
+    assert all("windows of 3h" in name for name in more)
 
 
 def test_every_transform_has_an_id_of_its_own(translate_stream):

@@ -1,6 +1,6 @@
 """The bytes of checkpoints and savepoints of earlier versions are read by this version.
 
-Version 2 adds events and heavy ends; everything else is written as in version 1. A line that has to change
+Version 2 adds events, heavy ends and warm starts; everything else is written as in version 1. A line that has to change
 here locks running jobs out: give the new form a version of its own, and keep reading the old.
 """
 
@@ -15,9 +15,12 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 from hushgram import Windows
+from hushgram.estimators.log_spline.model import Hyperparameters
+from hushgram.estimators.log_spline.warm_start import WarmStart
 from hushgram.schemas.records import DeadLetter, Events, Histogram, Key, Pane, Quantile, Series, Snapshot
 from hushgram.transforms.coders import DeadLetterCoder, HistogramCoder, KeyCoder, SeriesCoder, SnapshotCoder
 from hushgram.transforms.deduplication import DeduplicateStream, SeenIds
+from hushgram.transforms.estimation import EstimateStream
 from hushgram.transforms.sinks.latest import Board
 from hushgram.transforms.sinks.prometheus import KeepBoard
 from hushgram.transforms.sources.directory_state import Directory
@@ -51,6 +54,7 @@ SNAPSHOT = Snapshot(
 HISTOGRAM = Histogram(KEY, PANE, {FIRST: (6, np.array([0, 1, 2, 3, 0]))})
 LETTER = DeadLetter("too_old", 3, "by a day", "reports[0]", 17, 1_767_225_600_123, b"\xc3\x01payload")
 EVENTS = Events(1_767_225_600_001, 1_767_229_199_999, 5)
+WARM_START = WarmStart(bytes(range(8)), 1024, Hyperparameters(4.5, 2.25), (0.5, -1.25, 0.0))
 BOARD = Board.merge([Board.of_snapshot(SNAPSHOT), Board.of_letter(LETTER)])
 
 VALUES = {
@@ -92,6 +96,7 @@ SINCE_2 = {
     "a snapshot": (
         SnapshotCoder(), replace(SNAPSHOT, events=EVENTS, heavy_low_end=0.875, time_zone="Europe/Berlin"),
     ),
+    "warm start of a window": (EstimateStream.START.coder, WARM_START.to_bytes()),
 }  # fmt: skip
 
 
@@ -141,6 +146,11 @@ def test_ids_of_version_1_are_known():
     assert new.tolist() == [False, False, True]
 
 
+def test_a_warm_start_of_version_2_is_one():
+    encoded = EstimateStream.START.coder.decode(bytes.fromhex(GOLDEN_2["warm start of a window"]))
+    assert WarmStart.from_bytes(encoded) == WARM_START
+
+
 def test_state_has_stable_names_that_describe_the_windows():
     """An engine finds state by the names of steps, of states and of timers."""
     assert str(Windows()) == "windows of 1h every 1h, delay 2m, age 1d, early 1m"
@@ -151,5 +161,8 @@ def test_state_has_stable_names_that_describe_the_windows():
         DeduplicateStream.IDS,
         DeduplicateStream.FORGET,
         KeepBoard.BOARD,
+        EstimateStream.START,
+        EstimateStream.FORGET,
     ]
-    assert [spec.name for spec in specs] == ["total", "ts-expire", "mark", "ids", "ts-forget", "board"]
+    names = ["total", "ts-expire", "mark", "ids", "ts-forget", "board", "warm_start", "ts-forget"]
+    assert [spec.name for spec in specs] == names

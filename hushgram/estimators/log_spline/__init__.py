@@ -16,11 +16,12 @@ import numpy as np
 from hushgram._arrays import FloatArray, IntArray
 from hushgram.estimators import ems
 from hushgram.estimators.em import Part
-from hushgram.estimators.log_spline.basis import basis_of
+from hushgram.estimators.log_spline.basis import Basis, basis_of
 from hushgram.estimators.log_spline.placement import Placement, compare, find_placements, place
 from hushgram.estimators.log_spline.posterior import Posterior
 from hushgram.estimators.log_spline.search import fit
 from hushgram.estimators.log_spline.uncertainty import error_law
+from hushgram.estimators.log_spline.warm_start import WarmStart
 from hushgram.estimators.strips import least_squares
 from hushgram.estimators.types import Method, Solution, Uncertainty, Window
 from hushgram.mechanisms.base import Transition
@@ -29,17 +30,24 @@ LEAST_BUCKETS = 16
 """With fewer, there is no curve to smooth."""
 
 
-def log_spline(windows: Sequence[Window], method: Method) -> list[Solution]:
-    """Windows one by one: the result of each depends on nothing beside it. Where there is none, EMS stands in."""
+def log_spline(
+    windows: Sequence[Window], method: Method, starts: Sequence[bytes | None] | None = None
+) -> list[Solution]:
+    """Windows one by one: the result of each depends on nothing beside it. Where there is none, EMS stands in.
+
+    `starts` are the warm starts of the windows that have one, from an earlier fit to fewer reports.
+    """
     if method.buckets < LEAST_BUCKETS:
         return [replace(solution, estimator="em") for solution in ems.em(windows, method)]
-    return [_solve(window, method) for window in windows]
+    starts = [None] * len(windows) if starts is None else starts
+    return [_solve(window, method, start) for window, start in zip(windows, starts, strict=True)]
 
 
-def _solve(window: Window, method: Method) -> Solution:
+def _solve(window: Window, method: Method, start: bytes | None) -> Solution:
     mechanisms = tuple(mechanism for mechanism, _ in window if isinstance(mechanism, Transition))
     counts = [tally.astype(np.float64) for _, tally in window]
-    found = fit(basis_of(mechanisms), counts)
+    basis = basis_of(mechanisms)
+    found = fit(basis, counts, _warm_start(start, basis, window))
     posterior = found.posterior
     if not posterior.converged:
         return replace(ems.ems([window], method)[0], estimator="ems")
@@ -47,6 +55,7 @@ def _solve(window: Window, method: Method) -> Solution:
     if found.rival is not None:
         placements.append(compare(posterior, placements, found.rival, found.rival_share, counts))
     result = _Fitted(posterior, placements, counts)
+    left = None if found.rival else WarmStart.of(posterior, [mechanism for mechanism, _ in window])
     return Solution(
         posterior.steps,
         True,
@@ -54,7 +63,19 @@ def _solve(window: Window, method: Method) -> Solution:
         uncertainty=result.law,
         unsmoothed=result.unsmoothed,
         fit=result.fit,
+        warm_start=None if left is None else left.to_bytes(),
     )
+
+
+def _warm_start(encoded: bytes | None, basis: Basis, window: Window) -> WarmStart | None:
+    """A start that another version wrote, or that came from other mechanisms, is none."""
+    if encoded is None:
+        return None
+    try:
+        start = WarmStart.from_bytes(encoded)
+    except ValueError:
+        return None
+    return start if start.serves(basis, [mechanism for mechanism, _ in window]) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,17 @@ import numpy as np
 
 from hushgram._arrays import BoolArray, FloatArray
 from hushgram.estimators.log_spline.basis import Basis
-from hushgram.estimators.log_spline.candidates import Candidates, candidates, near
+from hushgram.estimators.log_spline.candidates import (
+    END_SCORE,
+    Candidates,
+    candidates,
+    gain_of_jumps,
+    near,
+    score_point_masses,
+)
 from hushgram.estimators.log_spline.model import Feature, Kind, Model
 from hushgram.estimators.log_spline.posterior import CENTRE, Posterior, find_mode
+from hushgram.estimators.log_spline.warm_start import WarmStart
 
 FIRST_STEPS = 12
 """EM steps before the first mode is looked for."""
@@ -31,6 +39,14 @@ MOST_FEATURES = 24
 MOST_REFUSALS = 2
 MOST_STEPS = 150
 """After this many steps, no more features are tried: a bound on the time of one window."""
+LEAST_WARM_REPORTS = 10_000
+MOST_WARM_STEPS = 4
+"""With fewer reports, or after more steps, a warm start and a fit from scratch may end some way apart;"""
+WARM_SCORE = 3.0
+WARM_GAIN = 2.0
+"""where a score, or the gain of a jump, is higher, a feature would be tried soon, with a few more reports;"""
+STEEPEST = 1.75
+"""and the outermost 64th of the domain may have this many times the mass of the next."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +58,14 @@ class Fit:
     rival_share: float = 0.0
 
 
-def fit(basis: Basis, counts: Sequence[FloatArray]) -> Fit:
-    """At the centre of the hyperprior at first, then with hyperparameters of the window's own."""
+def fit(basis: Basis, counts: Sequence[FloatArray], start: WarmStart | None = None) -> Fit:
+    """At the centre of the hyperprior at first, then with hyperparameters of the window's own.
+
+    From a warm `start` that leads to a smooth curve soon, it is that curve.
+    """
+    resumed = None if start is None else _resume(basis, counts, start)
+    if resumed is not None:
+        return Fit(resumed)
     posterior = _first_fit(basis, counts)
     refused: dict[Kind, BoolArray] = {kind: np.zeros(basis.buckets, dtype=bool) for kind in ("point", "jump")}
     result = Fit(posterior)
@@ -54,6 +76,31 @@ def fit(basis: Basis, counts: Sequence[FloatArray]) -> Fit:
         posterior = result.posterior
     last = _drop_weak(posterior, counts, free=True)
     return replace(result, posterior=last)
+
+
+def _resume(basis: Basis, counts: Sequence[FloatArray], start: WarmStart) -> Posterior | None:
+    """On from a smooth fit to fewer reports; None where a fit from scratch may well end elsewhere."""
+    reports = np.array([row.sum() for row in counts])
+    if reports.sum() < LEAST_WARM_REPORTS:
+        return None
+    posterior = find_mode(Model(basis), counts, np.array(start.coefficients), start.hyper, most_steps=MOST_WARM_STEPS)
+    return posterior if posterior.converged and _is_smooth(posterior, counts, reports) else None
+
+
+def _is_smooth(posterior: Posterior, counts: Sequence[FloatArray], reports: FloatArray) -> bool:
+    """Whether the curve stands in for no feature, as one may with hyperparameters of its own.
+
+    A step back to the centre of the hyperprior, where a fit from scratch looks for features, shows those inside the
+    domain. A curve that climbs steeply to an end may always hide a point mass there.
+    """
+    strip = max(1, posterior.x.size // 64)
+    for x in (posterior.x, posterior.x[::-1]):
+        if x[:strip].sum() > STEEPEST * x[strip : 2 * strip].sum():
+            return False
+    stiffer = find_mode(posterior.model, counts, posterior.a, CENTRE, free=False, most_steps=1)
+    scores = score_point_masses(stiffer, reports).standardised
+    gains = [float(gain_of_jumps(each)[0].max()) for each in (posterior, stiffer)]
+    return bool(scores.max() <= WARM_SCORE and scores[[0, -1]].max() <= END_SCORE and max(gains) <= WARM_GAIN)
 
 
 def _first_fit(basis: Basis, counts: Sequence[FloatArray]) -> Posterior:
