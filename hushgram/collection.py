@@ -222,6 +222,28 @@ class Collection:
             solutions.update(zip(members, solved, strict=True))
         return [self._read(window, solutions[index]) for index, window in enumerate(windows)]
 
+    # Trust -----------------------------------------------------------------------------------------------------------
+
+    def central_epsilon(self, reports: int, delta: float = 1e-8) -> float | None:
+        """The ε towards whoever sees only tallies of so many reports, or what follows from them.
+
+        A tally does not tell which report is whose: one hides among the others, and ε towards its readers is less than
+        the collection's own. It is a promise of (ε, δ): with a probability of `delta` at most it says nothing. Reports
+        are those of this revision in one window and group, each from another device, and all but one's own have to be
+        honest. An upper bound, by the privacy blanket; None for a mechanism that declares none.
+
+        >>> commute = Collection(name="commute", low=0, high=180, epsilon=1.0)
+        >>> [round(commute.central_epsilon(reports), 3) for reports in (100, 10_000, 1_000_000)]
+        [0.554, 0.05, 0.004]
+        """
+        from hushgram import central_epsilon  # only here: devices need none of it
+
+        counted, failing = central_epsilon.check_reports(reports), central_epsilon.check_delta(delta)
+        blanket = self.mechanism.blanket
+        return (
+            None if blanket is None else min(central_epsilon.central_epsilon(blanket, counted, failing), self.epsilon)
+        )
+
     # Definition ------------------------------------------------------------------------------------------------------
 
     @cached_property
