@@ -32,7 +32,14 @@ from hushgram.domain import Domain, check_domain
 from hushgram.estimate import Estimate
 from hushgram.estimators import ESTIMATORS, Method, Solution, check_method
 from hushgram.estimators.types import METHOD_OPTIONS
-from hushgram.mechanisms import Mechanism, make_mechanism, mechanism_options, options_of
+from hushgram.mechanisms import (
+    Mechanism,
+    RandomizedResponse,
+    SquareWave,
+    make_mechanism,
+    mechanism_options,
+    options_of,
+)
 from hushgram.mechanisms.base import chunks
 from hushgram.previous import check_previous, earlier_collection
 from hushgram.sampling import collection_generator, os_below
@@ -244,6 +251,23 @@ class Collection:
             None if blanket is None else min(central_epsilon.central_epsilon(blanket, counted, failing), self.epsilon)
         )
 
+    def lying_bound(self, share: float) -> float | None:
+        """The most that a share of lying devices can move a point of the distribution function unnoticed.
+
+        Unnoticed are lies with which the reports look like those of honest devices with other values; of other lies
+        `fit_pvalue` tells. A liar then counts for 1/β people at most, β = w·(p - q) for a wave of w cells; of several
+        widths the best counts. `Estimate.if_lying` bounds the same for the estimate at hand, and never by more. None
+        but for square waves and randomized response, a wave of one cell.
+
+        >>> commute = Collection(name="commute", low=0, high=180, epsilon=1.0)
+        >>> round(commute.lying_bound(0.01), 4)
+        0.0272
+        """
+        checked = _validation.check_share("share", share)
+        if not isinstance(self.mechanism, (SquareWave, RandomizedResponse)):
+            return None
+        return min(1.0, checked / max(law.width * law.gap for law in self.mechanism.laws))
+
     # Definition ------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -315,7 +339,8 @@ class Collection:
     def _read(self, window: Mapping[str, IntArray], solution: Solution) -> Estimate:
         reports = sum(self.revisions[revision].mechanism.reports(counts) for revision, counts in window.items())
         status: Status = "no_reports" if reports == 0 else "too_few" if reports < self.minimum_reports else "ok"
-        return Estimate(self.domain, self.buckets, reports, status, solution)
+        tallies = tuple((self.revisions[revision].mechanism, counts) for revision, counts in window.items())
+        return Estimate(self.domain, self.buckets, reports, status, solution, tallies)
 
 
 FIELDS = tuple(entry.name for entry in fields(Collection))

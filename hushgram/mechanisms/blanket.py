@@ -17,8 +17,9 @@ from hushgram.sampling import Law
 class Blanket:
     """The blanket ω(y) = min_v R_v(y), cut up by the two values v and w that reports tell apart best.
 
-    Of every mechanism here, both R_v(y) and R_w(y) are ω(y) or 1 + `excess` times ω(y). So reports are of four kinds:
-    favoured by v alone, by w alone, by both or by neither. The masses below are those of ω on a kind.
+    Of every mechanism here, or of one that tells at least as much, R_v(y) and R_w(y) are ω(y) or 1 + `excess` times
+    ω(y). So reports are of four kinds: favoured by v alone, by w alone, by both or by neither. The masses below are
+    those of ω on a kind.
 
     Which two values are told apart best follows from one argument. Let a little mass of the kinds "both" and "neither",
     as much of each, become "v alone" and "w alone". That spreads the law of the privacy loss and keeps its mean, and
