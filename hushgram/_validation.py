@@ -57,6 +57,13 @@ def check_whole(name: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
+def check_share(name: str, value: object) -> float:
+    """A share, from 0 to 1, of a question rather than of a collection: a plain `ValueError` names it."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"{name} must be from 0 to 1, got {describe(value)}")
+    return float(value) + 0.0
+
+
 def check_flag(name: str, value: object) -> bool:
     """True or false."""
     if not isinstance(value, bool):

@@ -32,7 +32,14 @@ from hushgram.domain import Domain, check_domain
 from hushgram.estimate import Estimate
 from hushgram.estimators import ESTIMATORS, WARM_ESTIMATORS, Method, Solution, Window, check_method
 from hushgram.estimators.types import METHOD_OPTIONS
-from hushgram.mechanisms import Mechanism, make_mechanism, mechanism_options, options_of
+from hushgram.mechanisms import (
+    Mechanism,
+    RandomizedResponse,
+    SquareWave,
+    make_mechanism,
+    mechanism_options,
+    options_of,
+)
 from hushgram.mechanisms.base import chunks
 from hushgram.previous import check_previous, earlier_collection
 from hushgram.sampling import collection_generator, os_below
@@ -242,6 +249,45 @@ class Collection:
             return WARM_ESTIMATORS[self.estimator](problems, self._method, starts)
         return ESTIMATORS[self.estimator](problems, self._method)
 
+    # Trust -----------------------------------------------------------------------------------------------------------
+
+    def central_epsilon(self, reports: int, delta: float = 1e-8) -> float | None:
+        """The ε towards whoever sees only tallies of so many reports, or what follows from them.
+
+        A tally does not tell which report is whose: one hides among the others, and ε towards its readers is less than
+        the collection's own. It is a promise of (ε, δ): with a probability of `delta` at most it says nothing. Reports
+        are those of this revision in one window and group, each from another device, and all but one's own have to be
+        honest. An upper bound, by the privacy blanket; None for a mechanism that declares none.
+
+        >>> commute = Collection(name="commute", low=0, high=180, epsilon=1.0)
+        >>> [round(commute.central_epsilon(reports), 3) for reports in (100, 10_000, 1_000_000)]
+        [0.554, 0.05, 0.004]
+        """
+        from hushgram import central_epsilon  # only here: devices need none of it
+
+        counted, failing = central_epsilon.check_reports(reports), central_epsilon.check_delta(delta)
+        blanket = self.mechanism.blanket
+        return (
+            None if blanket is None else min(central_epsilon.central_epsilon(blanket, counted, failing), self.epsilon)
+        )
+
+    def lying_bound(self, share: float) -> float | None:
+        """The most that a share of lying devices can move a point of the distribution function unnoticed.
+
+        Unnoticed are lies with which the reports look like those of honest devices with other values; of other lies
+        `fit_pvalue` tells. A liar then counts for 1/β people at most, β = w·(p - q) for a wave of w cells; of several
+        widths the best counts. `Estimate.if_lying` bounds the same for the estimate at hand, and never by more. None
+        but for square waves and randomized response, a wave of one cell.
+
+        >>> commute = Collection(name="commute", low=0, high=180, epsilon=1.0)
+        >>> round(commute.lying_bound(0.01), 4)
+        0.0272
+        """
+        checked = _validation.check_share("share", share)
+        if not isinstance(self.mechanism, (SquareWave, RandomizedResponse)):
+            return None
+        return min(1.0, checked / max(law.width * law.gap for law in self.mechanism.laws))
+
     # Definition ------------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -313,7 +359,8 @@ class Collection:
     def _read(self, window: Mapping[str, IntArray], solution: Solution) -> Estimate:
         reports = sum(self.revisions[revision].mechanism.reports(counts) for revision, counts in window.items())
         status: Status = "no_reports" if reports == 0 else "too_few" if reports < self.minimum_reports else "ok"
-        return Estimate(self.domain, self.buckets, reports, status, solution)
+        tallies = tuple((self.revisions[revision].mechanism, counts) for revision, counts in window.items())
+        return Estimate(self.domain, self.buckets, reports, status, solution, tallies)
 
 
 FIELDS = tuple(entry.name for entry in fields(Collection))

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from hushgram._arrays import FloatArray, check_real_numbers, make_read_only
+from hushgram._arrays import FloatArray, IntArray, check_real_numbers, make_read_only
+from hushgram._validation import check_share
 from hushgram.distribution import Distribution, Status
 from hushgram.domain import Domain
 from hushgram.estimators.types import Solution, Uncertainty
 from hushgram.greatest_error import greatest_error
 from hushgram.heavy_ends import Ends, find_heavy_ends
 from hushgram.intervals import Band, DensityBand, Interval, Numbers, check_bins, check_level, check_shares, first_reach
-from hushgram.mechanisms.base import chunks
+from hushgram.mechanisms.base import Mechanism, chunks
+
+if TYPE_CHECKING:
+    from hushgram.lying import Lying
 
 SHARES_AT_ONCE = 4096
 """Intervals of shares are computed in blocks, each row of which weighs all parts of the law."""
@@ -44,6 +48,8 @@ class Estimate(Distribution):
     reports: int
     status: Status
     solution: Solution
+    tallies: tuple[tuple[Mechanism, IntArray], ...] = ()
+    """What the estimate is of: for each revision in the window its mechanism, and how often each cell was reported."""
 
     @property
     def iterations(self) -> int:
@@ -158,6 +164,33 @@ class Estimate(Distribution):
             z = _greatest_deviation(covariance, level) if simultaneous else float(ndtri(0.5 + level / 2))
             low, high = np.clip(shares - z * errors, 0, 1), np.clip(shares + z * errors, 0, 1)
         return DensityBand(*map(make_read_only, (edges, low / np.diff(edges), high / np.diff(edges))))
+
+    def if_lying(self, share: float) -> Lying:
+        """Bounds of the honest devices' mean, quantiles and distribution function if a share of all devices lies.
+
+        Liars may send any cells, and agree on them. The bounds are sharp: with so many lies, each distribution within
+        them explains the reports as well as the estimate does. Noise is not in them, as it is in `interval`: they tell
+        what lies could do to an estimate from any number of reports. For waves and randomized response; other
+        mechanisms have none, and `NotEstimableError` says so. Share 0 gives the estimate itself.
+
+        >>> from hushgram import Collection
+        >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0)
+        >>> estimate = commute.estimate(commute.tally(commute.simulate([37.5] * 5000, seed=7)))
+        >>> lying = estimate.if_lying(0.01)
+        >>> lying.mean.low < estimate.mean < lying.mean.high
+        True
+        >>> low, high = lying.cdf([30, 60])
+        >>> bool((low <= estimate.cdf([30, 60])).all() and (estimate.cdf([30, 60]) <= high).all())
+        True
+        >>> lying.quantile(0.5).low <= estimate.median <= lying.quantile(0.5).high
+        True
+        """
+        from hushgram.lying import Lying, check_mechanisms  # only here: most readers ask for nothing of the kind
+
+        checked = check_share("share", share)
+        self._need_distribution()
+        check_mechanisms(mechanism for mechanism, _ in self.tallies)
+        return Lying(checked, self, self.tallies)
 
     def variances(self) -> FloatArray | None:
         """The variance of the error of each of `values()`: what a plotting library makes its error bars of.

@@ -14,6 +14,7 @@ from hushgram import _arrays
 from hushgram._arrays import FloatArray, IntArray
 from hushgram._validation import MOST_BUCKETS, CollectionError, check_whole, refuse
 from hushgram.domain import Domain, find_buckets
+from hushgram.mechanisms.blanket import Blanket
 from hushgram.mechanisms.options import option, options_of
 from hushgram.sampling import Below, Law
 
@@ -110,6 +111,11 @@ class Mechanism(ABC):
     def locate(self, units: FloatArray) -> IntArray:
         """The position of each point of [0, 1]."""
         return find_buckets(units, self.positions)
+
+    @property
+    def blanket(self) -> Blanket | None:
+        """The part of a report's law that is the same for all values, or None where it is not known."""
+        return None
 
     @property
     def tally_length(self) -> int:

@@ -16,6 +16,7 @@ from scipy import sparse
 from hushgram._arrays import FloatArray, IntArray
 from hushgram._validation import MOST_BUCKETS
 from hushgram.mechanisms.base import Mechanism, Transition
+from hushgram.mechanisms.blanket import Blanket
 from hushgram.mechanisms.options import number, option, whole_number
 from hushgram.mechanisms.square_wave import best_bandwidth
 from hushgram.sampling import WORD_BITS, Below, Law
@@ -96,6 +97,17 @@ class GeneralWave(Mechanism, Transition):
 
     def locate(self, units: FloatArray) -> IntArray:
         return np.rint(units * self.grid.domain).astype(np.int64)
+
+    @property
+    def blanket(self) -> Blanket:
+        """That of the wave on the grid, before its steps are pooled to cells: pooling can only hide more.
+
+        Sloping sides lie between floor and top. Splitting each height into those two, for both values by the same draw,
+        keeps the mean of the privacy loss and spreads it; what is apart then is at most what it is of steep sides.
+        """
+        grid = self.grid
+        always = max(0, grid.plateau - grid.domain) if grid.ramp == 1 else 0
+        return Blanket.of(self.law, min(grid.plateau, grid.domain), always)
 
     def perturb(self, position: int, below: Below) -> int:
         law, grid = self.law, self.grid

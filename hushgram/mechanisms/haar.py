@@ -11,6 +11,7 @@ import numpy as np
 from hushgram._arrays import FloatArray, IntArray
 from hushgram.domain import Domain
 from hushgram.mechanisms.base import Mechanism
+from hushgram.mechanisms.blanket import Blanket
 from hushgram.mechanisms.hierarchy import check_power, tree_height
 from hushgram.sampling import WORD_BITS, Below, Law
 
@@ -70,6 +71,14 @@ class HaarResponse(Mechanism):
     @property
     def cells(self) -> int:
         return int(self.offsets[-1])
+
+    @property
+    def blanket(self) -> Blanket:
+        """Two values have other bits in all rows of the height that parts them, and in half of the rows below it.
+
+        Those in the two halves of the domain are parted at the top, and so in the most rows.
+        """
+        return Blanket.of(self.law, (self.height + 1) / (2 * self.height))
 
     def perturb(self, position: int, below: Below) -> int:
         level = below(self.height)

@@ -18,6 +18,7 @@ from hushgram import _arrays
 from hushgram._arrays import FloatArray, IntArray
 from hushgram._validation import check_whole, refuse
 from hushgram.mechanisms.base import FrequencyOracle, chunks
+from hushgram.mechanisms.blanket import Blanket
 from hushgram.mechanisms.options import option, whole_number
 from hushgram.mechanisms.randomized_response import RandomizedResponse
 from hushgram.mechanisms.xxh32 import DecimalTexts
@@ -119,6 +120,11 @@ class LocalHashing(FrequencyOracle):
     def perturb_many(self, positions: IntArray, rng: np.random.Generator) -> IntArray:
         functions = rng.integers(0, self.functions, size=positions.shape)
         return functions * self.g + self.law.draw_many(self.symbol(functions, positions), rng)
+
+    @property
+    def blanket(self) -> Blanket:
+        """Any two values have the same symbol under 1/g of the functions, and all values under one: that of zeros."""
+        return Blanket.of(self.law, 1 - 1 / self.g, 1 / self.functions)
 
     @property
     def support_probabilities(self) -> tuple[float, float]:
@@ -250,6 +256,11 @@ class SeededHashing(FrequencyOracle):
 
     def reports(self, tally: IntArray) -> int:
         return int(tally[-1])
+
+    @property
+    def blanket(self) -> Blanket:
+        """As if no two values had ever the same symbol: it holds for every hash, and a tally of support hides more."""
+        return Blanket.of(self.law, 1)
 
     @property
     def support_probabilities(self) -> tuple[float, float]:

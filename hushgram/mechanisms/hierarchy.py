@@ -13,6 +13,7 @@ from hushgram._arrays import FloatArray, IntArray
 from hushgram._validation import MOST_BUCKETS, check_whole, refuse
 from hushgram.domain import Domain
 from hushgram.mechanisms.base import FrequencyOracle, Mechanism
+from hushgram.mechanisms.blanket import Blanket
 from hushgram.mechanisms.hashing import frequency_oracle
 from hushgram.mechanisms.options import number, option
 from hushgram.sampling import WORD_BITS, Below, Law
@@ -106,6 +107,13 @@ class Hierarchy(Mechanism):
     @property
     def laws(self) -> tuple[Law, ...]:
         return tuple(oracle.law for oracle in self.oracles)
+
+    @property
+    def blanket(self) -> Blanket | None:
+        """Values under two nodes of the first level have other ancestors at all levels."""
+        blankets = [oracle.blanket for oracle in self.oracles]
+        known = [blanket for blanket in blankets if blanket is not None]
+        return Blanket.mixed(zip(self.shares, known, strict=True)) if len(known) == len(blankets) else None
 
     def perturb(self, position: int, below: Below) -> int:
         level = pick(self.shares, below(sum(self.shares)))

@@ -14,6 +14,7 @@ from hushgram._arrays import FloatArray, IntArray
 from hushgram._validation import MOST_BUCKETS, refuse
 from hushgram.domain import Domain
 from hushgram.mechanisms.base import Mechanism
+from hushgram.mechanisms.blanket import Blanket
 from hushgram.mechanisms.general_wave import GRID_STEPS, ContinuousSquareWave
 from hushgram.mechanisms.options import option, whole_number
 from hushgram.sampling import WORD_BITS, Below, Law
@@ -67,6 +68,11 @@ class StochasticRounding(MeanMechanism):
     @property
     def cells(self) -> int:
         return 2
+
+    @property
+    def blanket(self) -> Blanket:
+        """The two ends are told apart best: all values between them have the same sum of losses, less spread."""
+        return Blanket.of(self.law, 1)
 
     @property
     def positions(self) -> int:
@@ -126,6 +132,10 @@ class Piecewise(MeanMechanism):
     @property
     def cells(self) -> int:
         return self.output_buckets
+
+    @property
+    def blanket(self) -> Blanket:
+        return self.wave.blanket
 
     @property
     def positions(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hushgram._arrays import FloatArray, IntArray
 from hushgram.mechanisms.base import FrequencyOracle
+from hushgram.mechanisms.blanket import Blanket
 from hushgram.sampling import WORD_BITS, Below, Law
 
 
@@ -34,6 +35,10 @@ class RandomizedResponse(FrequencyOracle):
 
     def perturb_many(self, positions: IntArray, rng: np.random.Generator) -> IntArray:
         return self.law.draw_many(positions, rng)
+
+    @property
+    def blanket(self) -> Blanket:
+        return Blanket.of(self.law, 1)
 
     @property
     def support_probabilities(self) -> tuple[float, float]:

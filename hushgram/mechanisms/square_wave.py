@@ -12,6 +12,7 @@ import numpy as np
 from hushgram._arrays import FloatArray, IntArray
 from hushgram._validation import check_list, check_number, refuse
 from hushgram.mechanisms.base import Mechanism, Transition
+from hushgram.mechanisms.blanket import Blanket
 from hushgram.mechanisms.options import number, option
 from hushgram.sampling import WORD_BITS, Below, Law
 
@@ -54,6 +55,12 @@ class Band(Transition):
     @property
     def cells(self) -> int:
         return self.buckets + self.law.width - 1
+
+    @property
+    def blanket(self) -> Blanket:
+        """The two ends of the domain share the fewest cells; a wave wider than the domain has cells in all bands."""
+        d, w = self.buckets, self.law.width
+        return Blanket.of(self.law, min(w, d - 1), max(0, w - d + 1))
 
     def forward(self, x: FloatArray) -> FloatArray:
         d, w = self.buckets, self.law.width
@@ -121,6 +128,10 @@ class SquareWave(Mechanism, Transition):
     @property
     def channels(self) -> tuple[tuple[float, Transition], ...]:
         return tuple((1 / len(self.bands), band) for band in self.bands)
+
+    @property
+    def blanket(self) -> Blanket:
+        return Blanket.mixed((1, band.blanket) for band in self.bands)
 
     def perturb(self, position: int, below: Below) -> int:
         which = below(len(self.bands)) if self.widths else 0
