@@ -42,7 +42,7 @@ MOST_STEPS = 150
 LEAST_WARM_REPORTS = 10_000
 MOST_WARM_STEPS = 4
 """With fewer reports, or after more steps, a warm start and a fit from scratch may end some way apart;"""
-WARM_SCORE = 3.0
+WARM_SCORE = 4.0
 WARM_GAIN = 2.0
 """where a score, or the gain of a jump, is higher, a feature would be tried soon, with a few more reports;"""
 STEEPEST = 1.75
