@@ -106,14 +106,19 @@ def test_linear_programmes_have_the_extremes_of_all_vertices(name, share):
         np.testing.assert_allclose([possible.mean(offsets, upper) for upper in (False, True)], means, atol=1e-5)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_a_linear_programme_and_shortest_paths_agree_where_both_apply(epsilon):
-    mechanism = SquareWave(48, epsilon, widths=(0.5, 1.0))
-    x = np.random.default_rng(5).dirichlet(np.ones(48))
-    curves = possible_under_bands(mechanism.bands, x, np.zeros(mechanism.cells), 0.03)
-    programme = PossibleUnder(mechanism, mechanism.forward(x), 0.03)
-    for edge, upper in itertools.product((1, 11, 24, 47), (False, True)):
-        assert programme.bound(edge, upper) == pytest.approx(curves.bound(edge, upper), abs=1e-6)
+@pytest.mark.parametrize("bandwidth", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("widths", [None, (0.5, 1.7)])
+def test_a_linear_programme_and_shortest_paths_agree_where_both_apply(bandwidth, widths):
+    # An uneven excess asks for paths that go on and back several times.
+    mechanism = SquareWave(30, 1.0, bandwidth, widths=widths)
+    rng = np.random.default_rng(5)
+    for concentration, share in itertools.product((0.05, 1.0), (0.001, 0.1)):
+        x = rng.dirichlet(np.full(30, concentration))
+        excess = rng.exponential(0.03, mechanism.cells) * (rng.random(mechanism.cells) < 0.5)
+        curves = possible_under_bands(mechanism.bands, x, excess, share)
+        programme = PossibleUnder(mechanism, mechanism.forward(x) + excess, share)
+        for edge, upper in itertools.product(range(1, 30, 2), (False, True)):
+            assert programme.bound(edge, upper) == pytest.approx(curves.bound(edge, upper), abs=1e-6)
 
 
 @settings(deadline=None, max_examples=60)
