@@ -137,10 +137,10 @@ def answers(load: Load) -> Answers:
 
 def estimates(collection: Collection, buckets: int, reports: int) -> Iterator[tuple[str, float]]:
     """The estimators of a wave, or else the collection's own, and the seconds that each takes for one window alone."""
-    waves = [name for name in ("ems", "log_spline") if name in collection.mechanism.estimators]
+    waves: list[str] = [name for name in ("ems", "log_spline") if name in collection.mechanism.estimators]
     for name in waves or [collection.estimator]:
-        options = {} if name == collection.estimator else {"estimator": name, **dict.fromkeys(METHOD_OPTIONS)}
-        finer = replace(collection, buckets=buckets, **options)
+        other: dict[str, Any] = {"estimator": name, **dict.fromkeys(METHOD_OPTIONS)}
+        finer = replace(collection, buckets=buckets, **({} if name == collection.estimator else other))
         key, rng = Key(collection.name, None, START, START + collection.windows.size), np.random.default_rng(SEED)
         most = tally_of(finer, round(PANE_SHARE * reports), rng)
         window = key, Pane(), Tallies.merge([most, tally_of(finer, reports - most.reports, rng)])
