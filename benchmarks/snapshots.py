@@ -104,8 +104,12 @@ def time_together() -> tuple[float, float]:
     """Seconds for many windows of one collection by `log_spline`, together and one by one."""
     collection = COLLECTIONS["log_spline"]
     windows = [draw_panes(collection, "taxi", 100_000, seed)[1] for seed in range(TOGETHER)]
-    together = time_best(lambda: estimation.snapshots(collection, windows), 2)
-    alone = time_best(lambda: [estimation.snapshots(collection, [window]) for window in windows], 2)
+    ways = (
+        lambda: estimation.snapshots(collection, windows),
+        lambda: [estimation.snapshots(collection, [window]) for window in windows],
+    )
+    times = [[time_best(way, 1) for way in ways] for _ in range(3)]
+    together, alone = (min(of_way) for of_way in zip(*times, strict=True))
     return together, alone
 
 

@@ -1,7 +1,7 @@
 """How fast the mathematics is, as ratios within one run: `python -m benchmarks.speed`.
 
 Every row compares two ways of doing the same thing on this machine, one after the other and several times over; the
-ratio is that of the best times. BLAS is held to one thread.
+ratio is that of the best times. BLAS is held to one thread. `--before` is that of `benchmarks.snapshots`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import os
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+import argparse
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from benchmarks import snapshots
 from hushgram import Collection
 from hushgram._arrays import FloatArray
 from hushgram.estimators.em import Part, maximize
@@ -212,12 +214,16 @@ def measure_simulation() -> list[SpeedRow]:
     ]
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__.partition("\n")[0])
+    parser.add_argument("--before", metavar="FOLDER", help="a checkout of an earlier commit, to be timed as well")
+    options = parser.parse_args(argv)
     print("| what | measured | target |\n|---|---|---|")
     for measure in (
         measure_ems_iterations,
         measure_converged_mode,
         measure_adaptive_smoothing,
+        partial(snapshots.measure, options.before),
         measure_hashing,
         measure_trees,
         measure_simulation,

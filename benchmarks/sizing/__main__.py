@@ -161,10 +161,10 @@ def answer(question: Question) -> None:
                 tables.format_table(tables.limits_table(load, limits(load, size, cost_of_load, question.worker_memory)))
             )
     collection = loads[0].collection
-    seconds = []
+    seconds: list[tuple[int, str, float]] = []
     for buckets in ESTIMATED_BUCKETS:
         try:
-            seconds.append((buckets, costs.estimate_seconds(collection, buckets, ESTIMATED_REPORTS)))
+            seconds += [(buckets, *cost) for cost in costs.estimates(collection, buckets, ESTIMATED_REPORTS)]
         except CollectionError:  # the mechanism or the domain does not allow this number
             continue
     interval = loads[0].pause or loads[0].windows.size / 1000

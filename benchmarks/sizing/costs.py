@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from benchmarks.sizing import source
 from benchmarks.sizing.load import Load
 from benchmarks.sizing.sizes import CELLS, SEED, START, tally_of, uploads_of
 from hushgram import Collection
+from hushgram.estimators.types import METHOD_OPTIONS
 from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
 from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.deduplication import DeduplicateStream
-from hushgram.transforms.estimation import histogram, snapshots
+from hushgram.transforms.estimation import early_snapshot, histogram, snapshots
 from hushgram.transforms.sinks.files import FORMATS
 from hushgram.transforms.sinks.result_files import WritePane
 from hushgram.transforms.tallies import Tallies, decode, encode
@@ -30,6 +32,8 @@ from hushgram.transforms.windowing import AccumulatePanes
 
 TOGETHER = 16
 """Windows that are estimated as one problem, where there are as many: how many a bundle has, the engine decides."""
+PANE_SHARE = 0.9
+"""Of the reports of an early pane, these were in the pane before."""
 IDS_BEFORE = 1 << 16
 """Ids that a shard knows already when it is asked."""
 
@@ -131,12 +135,19 @@ def answers(load: Load) -> Answers:
     return Answers(alone, min(alone, together), results[0], histogram(*all_groups))
 
 
-def estimate_seconds(collection: Collection, buckets: int, reports: int) -> float:
-    """The time to estimate one window alone, with this number of buckets."""
-    finer = replace(collection, buckets=buckets)
-    key = Key(collection.name, None, START, START + collection.windows.size)
-    window = key, Pane(), tally_of(finer, reports, np.random.default_rng(SEED))
-    return time_best(lambda: snapshots(finer, [window]), 2)
+def estimates(collection: Collection, buckets: int, reports: int) -> Iterator[tuple[str, float]]:
+    """The estimators of a wave, or else the collection's own, and the seconds that each takes for one window alone."""
+    waves: list[str] = [name for name in ("ems", "log_spline") if name in collection.mechanism.estimators]
+    for name in waves or [collection.estimator]:
+        other: dict[str, Any] = {"estimator": name, **dict.fromkeys(METHOD_OPTIONS)}
+        finer = replace(collection, buckets=buckets, **({} if name == collection.estimator else other))
+        key, rng = Key(collection.name, None, START, START + collection.windows.size), np.random.default_rng(SEED)
+        most = tally_of(finer, round(PANE_SHARE * reports), rng)
+        window = key, Pane(), Tallies.merge([most, tally_of(finer, reports - most.reports, rng)])
+        yield name, time_best(partial(snapshots, finer, [window]), 2)
+        if finer.has_warm_starts:
+            _, start = early_snapshot(finer, key, Pane(), most, None)
+            yield f"{name}, an early pane", time_best(partial(early_snapshot, finer, *window, start), 2)
 
 
 def merge(load: Load) -> float:

@@ -55,6 +55,9 @@ def build_row(load: Load, sizes: Sizes, costs: Costs) -> SizingRow:
     )
     _, snapshot, histogram = costs.pane_files[0]
     merged = load.all_partials * load.windows_of_slice
+    # Where estimates have state, panes are shuffled once more on the way to them, and as wholes.
+    again = panes if load.collection.has_warm_starts else 0.0
+    whole = (sizes.state_of_all + load.groups * sizes.state_of_group) / load.keys
     return SizingRow(
         reports_a_day=load.reports_a_day,
         messages_a_day=load.messages_a_day,
@@ -68,8 +71,11 @@ def build_row(load: Load, sizes: Sizes, costs: Costs) -> SizingRow:
         ids_state=load.ids_alive * sizes.id_kept,
         shard_state=load.ids_alive * sizes.id_kept / SHARDS,
         ids_memory=load.ids_alive * sizes.id_in_memory,
-        shuffled_elements=load.all_partials + load.pieces + panes,
-        shuffled_bytes=load.all_partials * sizes.partial + load.pieces * sizes.piece + panes * sizes.pane,
+        shuffled_elements=load.all_partials + load.pieces + panes + again,
+        shuffled_bytes=load.all_partials * sizes.partial
+        + load.pieces * sizes.piece
+        + panes * sizes.pane
+        + again * whole,
         merge_cores=merged * costs.merge + panes * costs.pane,
         state_a_key=sizes.state_of_all,
         keys_alive=load.windows_alive * load.keys,

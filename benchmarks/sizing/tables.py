@@ -148,9 +148,9 @@ def limits_table(load: Load, limits: Sequence[Limit]) -> Table:
     return "Where one of something is the limit", columns, lines
 
 
-def estimates_table(interval: float, reports: int, seconds: Sequence[tuple[int, float]]) -> Table:
-    lines = [[f"{buckets:,}", f"{cost:.3g}", amount(interval / cost)] for buckets, cost in seconds]
-    columns = ["buckets", "seconds", f"panes that one worker keeps up with, in each {interval:g} s"]
+def estimates_table(interval: float, reports: int, seconds: Sequence[tuple[int, str, float]]) -> Table:
+    lines = [[f"{buckets:,}", name, f"{cost:.3g}", amount(interval / cost)] for buckets, name, cost in seconds]
+    columns = ["buckets", "estimator", "seconds", f"panes that one worker keeps up with, in each {interval:g} s"]
     return f"One estimate, of a window of {reports:,} reports, alone", columns, lines
 
 

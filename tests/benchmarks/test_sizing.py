@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from benchmarks.sizing import __main__ as command
 from benchmarks.sizing import check, source
-from benchmarks.sizing.costs import Costs
-from benchmarks.sizing.load import HELD, Load, panes_within
+from benchmarks.sizing.costs import Costs, estimates
+from benchmarks.sizing.load import DAY, HELD, Load, panes_within
 from benchmarks.sizing.model import build_row, limits
 from benchmarks.sizing.sizes import (
     PRODUCED_TOGETHER,
@@ -522,9 +522,32 @@ def test_the_page_has_the_tables_that_the_command_prints():
         spread_table([[spread(times * slots, slots) for times in (1, 2, 4, 8)] for slots in (2, 4, 16)])
     )
     assert page[title] == content
-    title, (columns, _) = parse_printed(estimates_table(60, command.ESTIMATED_REPORTS, [(1024, 0.3), (4096, 1.0)]))
+    estimators = ("ems", "log_spline", "log_spline, an early pane")
+    kinds = [(buckets, name) for buckets in command.ESTIMATED_BUCKETS for name in estimators]
+    title, (columns, lines) = parse_printed(
+        estimates_table(60, command.ESTIMATED_REPORTS, [(*kind, 0.3) for kind in kinds])
+    )
     assert page[title][0] == columns
-    assert [line[0] for line in page[title][1]] == ["1,024", "4,096"]
+    assert [line[:2] for line in page[title][1]] == [line[:2] for line in lines]
+
+
+def test_estimates_are_timed_for_every_estimator_of_a_wave_and_for_no_other():
+    adaptive = replace(SMALL, smoothing="adaptive")
+    names = ["ems", "log_spline", "log_spline, an early pane"]
+    for collection, expected in ((SMALL, names), (adaptive, names), (replace(SMALL, estimator="log_spline"), names)):
+        assert [name for name, seconds in estimates(collection, 32, 20_000) if seconds > 0] == expected
+    tree = Collection(name="tree", low=0, high=1, buckets=64, epsilon=1.0, mechanism="hierarchy")
+    assert [name for name, _ in estimates(tree, 16, 1000)] == ["hh_admm"]
+
+
+def test_panes_of_warm_starts_are_shuffled_once_more():
+    load = Load(SMALL, devices=10**6)
+    spline = replace(load, collection=replace(SMALL, estimator="log_spline"))
+    plain, warm = (build_row(one, sizes(one), COSTS) for one in (load, spline))
+    assert warm.shuffled_elements - plain.shuffled_elements == pytest.approx(plain.panes_a_day / DAY)
+    size = sizes(load)
+    whole = (size.state_of_all + 3 * size.state_of_group) / 4
+    assert warm.shuffled_bytes - plain.shuffled_bytes == pytest.approx(plain.panes_a_day / DAY * whole)
 
 
 def test_the_page_names_the_numbers_that_are_in_the_code():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -41,7 +42,7 @@ def error_law(posterior: Posterior, placements: Sequence[Placement]) -> Uncertai
     slopes = model.slopes(posterior.x)
     centre = posterior.x + slopes @ step
     starts = _starts(posterior, placements)
-    parts = np.add.reduceat(slopes * deviations, starts, axis=0)
+    parts = np.add.reduceat(slopes, starts, axis=0) * deviations
     factor: FloatArray = solve_triangular(root, parts.T, lower=True, check_finite=False).T
     smooth = posterior.x.copy()
     smooth[model.spike_buckets] *= np.exp(-np.maximum(posterior.a[model.wide :], 0.0))
@@ -77,8 +78,14 @@ def _bias(posterior: Posterior, starts: IntArray) -> FloatArray:
     greatest = maximum_filter1d(np.abs(moved), 2 * round(BIAS_REACH * buckets) + 1, mode="nearest")
     moved, greatest = moved[starts[1:] - 1], greatest[starts[1:] - 1]
     free = np.sqrt(np.maximum(greatest**2 - moved**2, 0.0))
-    distance = (starts[1:, None] - starts[1:]) / (BIAS_REACH * buckets)
-    return np.outer(moved, moved) + np.outer(free, free) * np.exp(-0.5 * distance**2)
+    return np.outer(moved, moved) + np.outer(free, free) * _nearness(tuple(starts[1:].tolist()), buckets)
+
+
+@lru_cache(maxsize=8)
+def _nearness(places: tuple[int, ...], buckets: int) -> FloatArray:
+    """How far biases at places of the domain, in buckets, go together: nearly all windows have the same places."""
+    distance = np.subtract.outer(places, places) / (BIAS_REACH * buckets)
+    return np.exp(-0.5 * distance**2)
 
 
 def _differences(curve: FloatArray) -> FloatArray:
