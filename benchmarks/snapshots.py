@@ -44,7 +44,7 @@ COLLECTIONS = {
 }
 
 
-def time_best(work: Callable[[], object], repeats: int = 3) -> float:
+def time_best(work: Callable[[], object], repeats: int = 5) -> float:
     """The least of several times, in seconds of the processor: others may be at work on the machine."""
     times = []
     for _ in range(repeats):
@@ -74,7 +74,7 @@ def time_snapshots(estimator: str) -> list[float]:
         float(
             np.median(
                 [
-                    time_best(partial(estimation.snapshots, collection, [draw_panes(collection, *setting, seed)[1]]))
+                    time_best(partial(estimation.snapshots, collection, [draw_panes(collection, *setting, seed)[1]]), 3)
                     for seed in range(WINDOWS)
                 ]
             )
@@ -93,7 +93,7 @@ def time_next_panes() -> tuple[list[float], float]:
             before, (key, pane, tallies) = draw_panes(collection, *setting, seed)
             _, start = estimation.early_snapshot(collection, *before, None)
             work = partial(estimation.early_snapshot, collection, key, pane, tallies, start)
-            times.append(time_best(work))
+            times.append(time_best(work, 3))
             [scratch] = estimation.snapshots(collection, [(key, pane, tallies)])
             began_warm.append(work()[0].iterations < scratch.iterations)
         seconds.append(float(np.median(times)))

@@ -11,15 +11,15 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import argparse
-import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from benchmarks import snapshots
+from benchmarks.snapshots import time_best
 from hushgram import Collection
 from hushgram._arrays import FloatArray
 from hushgram.estimators.em import Part, maximize
@@ -27,16 +27,6 @@ from hushgram.estimators.tree import fit_by_admm, fit_nonnegative
 from hushgram.mechanisms import LocalHashing, SeededHashing, SquareWave
 
 SpeedRow = tuple[str, str, str]
-
-
-def time_best(work: Callable[[], object], repeats: int = 5) -> float:
-    """The least of several times, in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def simulate_histogram(wave: SquareWave, reports: int, seed: int) -> FloatArray:

@@ -124,7 +124,7 @@ def choose(sets: Sequence[WidthSet], found: Sequence[Sequence[Comparison]]) -> W
 
 
 def critical(comparisons: int, runs: int) -> float:
-    """The z that any of so many comparisons exceeds as seldom by chance as a single one of endless runs exceeds three.
+    """The limit on z for many comparisons: by chance, any exceeds it as rarely as a single normal value exceeds 3.
 
     >>> round(critical(1, runs=10**6), 2), round(critical(128, runs=100), 2)
     (3.0, 4.47)

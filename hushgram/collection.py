@@ -252,7 +252,7 @@ class Collection:
     # Trust -----------------------------------------------------------------------------------------------------------
 
     def central_epsilon(self, reports: int, delta: float = 1e-8) -> float | None:
-        """The ε towards whoever sees only tallies of so many reports, or what follows from them.
+        """The ε towards readers who see only tallies of that many reports, or what follows from them.
 
         A tally does not tell which report is whose: one hides among the others, and ε towards its readers is less than
         the collection's own. It is a promise of (ε, δ): with a probability of `delta` at most it says nothing. Reports

@@ -168,9 +168,9 @@ class Estimate(Distribution):
     def if_lying(self, share: float) -> Lying:
         """Bounds of the honest devices' mean, quantiles and distribution function if a share of all devices lies.
 
-        Liars may send any cells, and agree on them. The bounds are sharp: with so many lies, each distribution within
-        them explains the reports as well as the estimate does. Noise is not in them, as it is in `interval`: they tell
-        what lies could do to an estimate from any number of reports. For waves and randomized response; other
+        Liars may send any cells, and agree on them. The bounds are sharp: with that share of lies, each distribution
+        within them explains the reports as well as the estimate does. Noise is not in them, as it is in `interval`:
+        they tell what lies could do to an estimate from any number of reports. For waves and randomized response; other
         mechanisms have none, and `NotEstimableError` says so. Share 0 gives the estimate itself.
 
         >>> from hushgram import Collection

@@ -74,7 +74,7 @@ def find_excess(expected: FloatArray, counts: IntArray) -> FloatArray:
 
 
 def possible_under(mechanism: Mechanism, counts: IntArray, estimate: Distribution, share: float) -> Possible:
-    """What is possible if so many of the reports of one mechanism are lies."""
+    """What is possible if a share of the reports of one mechanism is lies."""
     edges = np.linspace(0, 1, mechanism.buckets + 1)
     x = np.maximum(np.diff(np.interp(edges, estimate._unit_edges, estimate._rising)), 0.0)
     if share == 0:

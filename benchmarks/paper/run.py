@@ -56,7 +56,7 @@ def end_when_asked() -> None:
 
 def measure_all(settings: Sequence[Setting], cache: Path, processes: int = PROCESSES) -> list[ResultRow]:
     """The rows of all settings; those that `cache` holds, measured by the same code, are taken from there."""
-    start = told = time.monotonic()
+    start = last_line = time.monotonic()
     cache.mkdir(parents=True, exist_ok=True)
     paths = {setting: cache / _file_name(setting) for setting in settings}
     missing = [setting for setting, path in paths.items() if not path.exists()]
@@ -67,8 +67,8 @@ def measure_all(settings: Sequence[Setting], cache: Path, processes: int = PROCE
             for number, future in enumerate(as_completed(futures), 1):
                 future.result()
                 now = time.monotonic()
-                if now - told > SILENCE or number == len(missing):
-                    told = now
+                if now - last_line > SILENCE or number == len(missing):
+                    last_line = now
                     progress = f"{number:5} of {len(missing)}, {now - start:.0f} s"
                     print(f"{progress}: {_describe(futures[future])}", flush=True)
                 if _asked_to_end.is_set():

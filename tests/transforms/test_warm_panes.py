@@ -20,6 +20,7 @@ from hushgram.transforms.counting import in_branch
 from hushgram.transforms.estimation import EstimateBundle, EstimateStream, EstimateWindows
 from hushgram.transforms.tallies import Tallies
 from hushgram.transforms.windowing import PaneOfWindow, allowed_lateness
+from tests.helpers.timers import FakeTimer
 
 HOUR, START = 3_600_000, 1_767_225_600_000
 SPLINE = Collection(name="spline", low=0, high=1, buckets=128, epsilon=1.0, estimator="log_spline")
@@ -51,14 +52,6 @@ class FakeState:
 
     def clear(self):
         self.value = None
-
-
-class FakeTimer:
-    def __init__(self):
-        self.times = []
-
-    def set(self, time):
-        self.times.append(time)
 
 
 def estimate_one_by_one(panes, loses=lambda index: False):

@@ -26,6 +26,7 @@ from hushgram.transforms.sources.message_batch import MessageBatch
 from hushgram.transforms.tallies import Tallies, TalliesCoder
 from hushgram.transforms.windowing import AccumulatePanes, allowed_lateness, window_fn
 from tests.helpers.reports import DAY, HOUR, START, compute_tallies, find_windows, make_report_rows
+from tests.helpers.timers import FakeTimer
 
 MINUTE = 60_000
 FIXED = Collection(
@@ -337,14 +338,6 @@ class FakeTallyState:
 
     def clear(self):
         self.value = None
-
-
-class FakeTimer:
-    def __init__(self):
-        self.times = []
-
-    def set(self, time):
-        self.times.append(time)
 
 
 REVISION = FIXED.revision

@@ -17,7 +17,7 @@ from hushgram._arrays import FloatArray, IntArray
 from hushgram.estimators import ems
 from hushgram.estimators.em import Part
 from hushgram.estimators.log_spline.basis import Basis, basis_of
-from hushgram.estimators.log_spline.placement import Placement, compare, find_placements, place
+from hushgram.estimators.log_spline.placement import Placement, find_placements, place, place_rival
 from hushgram.estimators.log_spline.posterior import Posterior
 from hushgram.estimators.log_spline.search import fit
 from hushgram.estimators.log_spline.uncertainty import error_law
@@ -53,7 +53,7 @@ def _solve(window: Window, method: Method, start: bytes | None) -> Solution:
         return replace(ems.ems([window], method)[0], estimator="ems")
     placements = find_placements(posterior, counts)
     if found.rival is not None:
-        placements.append(compare(posterior, placements, found.rival, found.rival_share, counts))
+        placements.append(place_rival(posterior, placements, found.rival, found.rival_share, counts))
     result = _Fitted(posterior, placements, counts)
     left = None if found.rival else WarmStart.of(posterior, [mechanism for mechanism, _ in window])
     return Solution(

@@ -88,13 +88,13 @@ def find_ends(scores: FloatArray) -> list[int]:
 
 def find_highest(scores: FloatArray, least: float) -> list[int]:
     """The highest scores, some distance apart."""
-    found, left, near = list[int](), scores.copy(), scores.size // 16
+    found, left, reach = list[int](), scores.copy(), scores.size // 16
     while len(found) < AT_ONCE:
         bucket = int(np.argmax(left))
         if left[bucket] < max(least, 0.7 * scores.max()):
             break
         found.append(bucket)
-        left[max(0, bucket - near) : bucket + near + 1] = 0
+        left[max(0, bucket - reach) : bucket + reach + 1] = 0
     return found
 
 

@@ -137,14 +137,14 @@ def place(posterior: Posterior, placements: Sequence[Placement]) -> FloatArray:
     return x / x.sum()
 
 
-def compare(
+def place_rival(
     posterior: Posterior,
     placements: Sequence[Placement],
     rival: Posterior,
     share: float,
     counts: Sequence[FloatArray],
 ) -> Placement:
-    """The rival as a change that has this probability."""
+    """The rival fit as an alternative to the posterior, with the probability `share`."""
     own = find_placements(rival, counts)
     change = place(rival, own) - place(posterior, placements)
     breaks = np.unique(np.concatenate([placement.breaks for placement in own])) if own else np.zeros(0, dtype=np.int64)

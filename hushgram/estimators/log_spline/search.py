@@ -39,14 +39,12 @@ MOST_FEATURES = 24
 MOST_REFUSALS = 2
 MOST_STEPS = 150
 """After this many steps, no more features are tried: a bound on the time of one window."""
-LEAST_WARM_REPORTS = 10_000
-MOST_WARM_STEPS = 4
-"""With fewer reports, or after more steps, a warm start and a fit from scratch may end some way apart;"""
-WARM_SCORE = 4.0
-WARM_GAIN = 2.0
-"""where a score, or the gain of a jump, is higher, a feature would be tried soon, with a few more reports;"""
+LEAST_WARM_REPORTS, MOST_WARM_STEPS = 10_000, 4
+"""With fewer reports, or after more steps, a warm start and a fit from scratch may end some way apart."""
+WARM_SCORE, WARM_GAIN = 4.0, 2.0
+"""Above this score of a point mass, or this gain of a jump, a fit from scratch might find a feature."""
 STEEPEST = 1.75
-"""and the outermost 64th of the domain may have this many times the mass of the next."""
+"""An end of the domain whose outermost 64th has more than this times the mass of the next may hide a point mass."""
 
 
 @dataclass(frozen=True, eq=False)
