@@ -389,6 +389,77 @@ def test_places_of_a_feature_are_shares_of_a_whole_and_keep_the_mass(x, kind):
     assert after > before - 2  # an average of places that reports allow is one that they allow
 
 
+def test_the_error_of_a_place_is_part_of_the_law():
+    """At edges that both laws have: the centre moves by the average change, and variances grow by those of changes."""
+    law = import_module("hushgram.estimators.log_spline.uncertainty")
+    mechanism = SquareWave(256, 1.0)
+    counts = [tally_of(mechanism, spiked(256, 0.31), 100_000, 24)]
+    found = fit(basis_of((mechanism,)), counts).posterior
+    placements = find_placements(found, counts)
+    without, placed = law.error_law(found, []), law.error_law(found, placements)
+    average = sum(placement.shares @ placement.changes for placement in placements)
+    spread = np.zeros(256)
+    for placement in placements:
+        moved = np.cumsum(placement.changes, axis=1)
+        spread += placement.shares @ (moved - placement.shares @ moved) ** 2
+
+    def at_buckets(uncertainty, values):
+        return dict(zip(np.rint(uncertainty.edges[1:-1] * 256).astype(int).tolist(), values.tolist(), strict=True))
+
+    def curve(uncertainty):
+        variances = np.diag(np.cumsum(np.cumsum(uncertainty.covariance, axis=0), axis=1))
+        return at_buckets(uncertainty, np.cumsum(uncertainty.centre)[:-1]), at_buckets(uncertainty, variances[:-1])
+
+    (centre, variance), (moved_centre, moved_variance) = curve(without), curve(placed)
+    common = sorted(centre.keys() & moved_centre.keys())
+    assert len(common) > 200
+    assert spread.max() > 1e-5
+    for bucket in common:
+        assert moved_centre[bucket] - centre[bucket] == pytest.approx(np.cumsum(average)[bucket - 1], abs=1e-9)
+        assert moved_variance[bucket] - variance[bucket] == pytest.approx(spread[bucket - 1], abs=1e-9)
+
+
+def test_a_feature_elsewhere_or_wider_has_the_size_that_reports_ask_for(monkeypatch):
+    """The log-posterior of the alternatives is higher, on the whole, than with the size of the fit."""
+    placements = import_module("hushgram.estimators.log_spline.placement")
+    mechanism = SquareWave(256, 2.0)
+    x = 0.8 * beta(256) + 0.2 * shares_of(stats.norm(0.3, 0.01).cdf, 256)
+    counts = [tally_of(mechanism, x, 100_000, 25)]
+    found = fit(basis_of((mechanism,)), counts).posterior
+    [feature] = found.model.features
+    alternatives = placements._alternatives(feature, np.array([feature.bucket - 3, feature.bucket]), 256)
+    sized, (changes, own) = [], placements._changes(found, 0, alternatives)
+    for longest in (placements.LONGEST_STEP, 0.0):
+        monkeypatch.setattr(placements, "LONGEST_STEP", longest)
+        sized.append(placements._adapt(found, counts, 0, changes.copy(), own))
+    assert sized[0].sum() > sized[1].sum() + 1
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_steep_ends_converge_with_many_reports(epsilon):
+    """With parts of four buckets at the ends, where the density is steep, this window does not converge."""
+    mechanism = SquareWave(1024, epsilon)
+    counts = [tally_of(mechanism, shares_of(stats.beta(0.5, 0.5).cdf, 1024), 10_000_000, 3)]
+    assert fit(basis_of((mechanism,)), counts).posterior.converged
+
+
+def test_the_estimate_is_the_average_with_the_rival():
+    mechanism = SquareWave(256, 2.0)
+    x = 0.9 * beta(256) + 0.1 * shares_of(stats.norm(0.3, 0.006).cdf, 256)
+    for seed in range(20):
+        counts = tally_of(mechanism, x, 10_000, seed)
+        found = fit(basis_of((mechanism,)), [counts])
+        if found.rival is None:
+            continue
+        [solution] = ESTIMATORS["log_spline"]([[(mechanism, counts.astype(np.int64))]], Method("log_spline", 2.0, 256))
+        plain, other = (place(each, find_placements(each, [counts])) for each in (found.posterior, found.rival))
+        expected = (1 - found.rival_share) * plain + found.rival_share * other
+        np.testing.assert_allclose(solution.probabilities, expected, atol=1e-3)
+        assert np.abs(plain - expected).max() > 2e-3
+        return
+    pytest.fail("no window has a rival")
+
+
 def test_a_feature_that_gains_too_little_is_part_of_the_average():
     """A hill that a few reports hint at: the estimate lies between the fits with it and without."""
     mechanism = SquareWave(256, 2.0)
