@@ -20,9 +20,16 @@ COMMANDS = {
     "rollup": "merge histograms into longer windows, and estimate again",
     "check": "list what of some report files would be accepted and refused",
     "show": "print snapshots as a table in the terminal",
+    "compare": "say by how much groups, windows or whole results differ, and whether they do at all",
     "view": "show snapshots as a page in the browser, as one file or live",
 }
-MODULES = {"plan": "plan.command", "simulate": "simulate.command", "try": "trial.command", "view": "view.command"}
+MODULES = {
+    "plan": "plan.command",
+    "simulate": "simulate.command",
+    "try": "trial.command",
+    "compare": "compare.command",
+    "view": "view.command",
+}
 """Commands that are a folder of files."""
 
 
