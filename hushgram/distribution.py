@@ -20,6 +20,7 @@ from hushgram.intervals import (
     Numbers,
     Single,
     check_level,
+    check_ranges,
     check_shares,
     first_reach,
 )
@@ -275,10 +276,7 @@ class Distribution:
         return self.domain.to_unit(np.atleast_1d(values)).reshape(values.shape)
 
     def _unit_ranges(self, low: float | Numbers, high: float | Numbers) -> tuple[FloatArray, FloatArray]:
-        first, last = np.broadcast_arrays(check_real_numbers("low", low), check_real_numbers("high", high))
-        if (first > last).any():
-            at = np.unravel_index(int(np.argmax(first > last)), first.shape)
-            raise ValueError(f"low must not be above high, got {first[at]:g} and {last[at]:g}")
+        first, last = check_ranges(low, high)
         return self._units_up_to(np.ceil(first) - 1 if self.domain.integer else first), self._units_up_to(last)
 
     def _values_at(self, units: FloatArray) -> FloatArray:

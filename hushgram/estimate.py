@@ -17,10 +17,21 @@ from hushgram.domain import Domain
 from hushgram.estimators.types import Solution, Uncertainty
 from hushgram.greatest_error import greatest_error
 from hushgram.heavy_ends import Ends, find_heavy_ends
-from hushgram.intervals import Band, DensityBand, Interval, Numbers, check_bins, check_level, check_shares, first_reach
+from hushgram.intervals import (
+    Band,
+    DensityBand,
+    Interval,
+    IntervalKind,
+    Numbers,
+    check_bins,
+    check_level,
+    check_shares,
+    first_reach,
+)
 from hushgram.mechanisms.base import Mechanism, chunks
 
 if TYPE_CHECKING:
+    from hushgram.any_shape.intervals import AnyShape
     from hushgram.lying import Lying
 
 SHARES_AT_ONCE = 4096
@@ -50,6 +61,8 @@ class Estimate(Distribution):
     solution: Solution
     tallies: tuple[tuple[Mechanism, IntArray], ...] = ()
     """What the estimate is of: for each revision in the window its mechanism, and how often each cell was reported."""
+    intervals: IntervalKind = "smooth"
+    """What intervals and bands assume: a smooth distribution, or none of any shape."""
 
     @property
     def iterations(self) -> int:
@@ -112,6 +125,8 @@ class Estimate(Distribution):
     # Intervals -------------------------------------------------------------------------------------------------------
 
     def _bounds(self, of: str, at: tuple[Any, ...], level: float) -> Interval[Any]:
+        if self._any_shape is not None:
+            return self._any_shape.interval(of, at, level)
         answers: dict[str, Callable[..., Interval[Any]]] = {
             "mean": self._mean_interval,
             "variance": self._variance_interval,
@@ -123,12 +138,15 @@ class Estimate(Distribution):
         return answers[of](float(ndtri(0.5 + level / 2)), *at)
 
     def band(self, level: float = 0.95) -> Band:
-        """A band that holds the whole distribution function at once.
+        """A band that holds the whole distribution function at once; between its points, straight lines bound it.
 
         The half-width is the quantile of the greatest error over all points, each measured in the same unit (sup norm).
+        For any shape, points are fewer, the bounds of all of them together hold, and in between they are steps.
         """
         level = check_level(level)
         self._need_distribution()
+        if self._any_shape is not None:
+            return Band(*map(make_read_only, self._any_shape.band(level)))
         if self._law is None:
             return Band(*map(make_read_only, (self.domain.from_unit([0.0, 1.0]), np.zeros(2), np.ones(2))))
         curve, covariance = self._curve
@@ -140,8 +158,8 @@ class Estimate(Distribution):
         """Bounds of the average density in bins of as many buckets each, 64 of them unless another number is asked for.
 
         Each bin's bounds hold its density with the confidence of `level`; those of all bins at once do if they are
-        `simultaneous`, and are then wider. They are centred on a fit that is smoothed less than the estimate itself, so
-        that in a bin the estimate need not be in the middle of them.
+        `simultaneous`, and are then wider. They are centred on a fit that is smoothed less than the estimate itself, or
+        for any shape on none at all, so that in a bin the estimate need not be in the middle of them.
 
         >>> from hushgram import Collection
         >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0)
@@ -155,10 +173,13 @@ class Estimate(Distribution):
         check_level(level)
         self._need_distribution()
         count = check_bins(bins, self.buckets)
-        units = np.linspace(0, self.buckets, count + 1).round() / self.buckets
+        bounds = np.linspace(0, self.buckets, count + 1).round().astype(np.int64)
+        units = bounds / self.buckets
         edges = self.domain.from_unit(units)
         low, high = np.zeros(count), np.ones(count)
-        if self._law is not None:
+        if self._any_shape is not None:
+            low, high = self._any_shape.bins(bounds, self.buckets, level, simultaneous)
+        elif self._law is not None:
             shares, covariance = self._bins(units)
             errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
             z = _greatest_deviation(covariance, level) if simultaneous else float(ndtri(0.5 + level / 2))
@@ -200,12 +221,22 @@ class Estimate(Distribution):
         exact values. The variance does not shrink with the count: an empty bucket has noise too. And errors of buckets
         near one another are correlated, of waves positively (neighbours by 0.9 and more, being smoothed together), of
         trees negatively. So variances must not be added: for the error of several buckets together, take the interval
-        of their probability. None without reports.
+        of their probability. None without reports, and where intervals are for any shape: errors of smoothing are then
+        not bounded by any variance.
         """
-        if self._law is None:
+        if self._law is None or self.intervals == "any_shape":
             return None
         _, halves = self._shares_with_errors(self._unit_edges[:-1], self._unit_edges[1:])
         return (self.reports * halves) ** 2
+
+    @cached_property
+    def _any_shape(self) -> AnyShape | None:
+        """What answers where intervals are for any shape; without reports, nothing does."""
+        if self.intervals == "smooth" or not self.tallies:
+            return None
+        from hushgram.any_shape.intervals import AnyShape  # only here: most estimates need none of it
+
+        return AnyShape(self.domain, self.tallies)
 
     # The law of the error --------------------------------------------------------------------------------------------
 

@@ -140,6 +140,9 @@ class GeneralWave(Mechanism, Transition):
     def backward(self, y: FloatArray) -> FloatArray:
         return self._transition.backward(y)
 
+    def information(self, y: FloatArray) -> FloatArray:
+        return self._transition.information(y)
+
     def parameters(self) -> dict[str, object]:
         return {"buckets": self.buckets, "cells": self.cells, "ratio": float(self.wave_ratio), **self.grid._asdict()}
 
@@ -195,6 +198,10 @@ class Dense(Transition):
 
     def backward(self, y: FloatArray) -> FloatArray:
         return np.stack([row @ self.values for row in np.atleast_2d(y)]).reshape(*y.shape[:-1], -1)
+
+    def information(self, y: FloatArray) -> FloatArray:
+        centred = (self.values - y[:, None]) / np.sqrt(y)[:, None]
+        return centred.T @ centred
 
 
 def _square_steps(buckets: int, cells: int, grid: Grid, gap: float) -> sparse.csr_array:
