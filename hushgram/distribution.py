@@ -15,6 +15,7 @@ from hushgram.domain import Domain
 from hushgram.intervals import (
     INTERVALS,
     Band,
+    DensityBand,
     Interval,
     NotEstimableError,
     Numbers,
@@ -61,6 +62,7 @@ class Distribution:
         def status(self) -> str: ...
         def _bounds(self, of: str, at: tuple[Any, ...], level: float) -> Interval[Any]: ...
         def band(self, level: float = 0.95) -> Band: ...
+        def readable_bins(self, level: float = 0.95) -> DensityBand: ...
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
         """Unpickled arrays are writable; those of a frozen value must not be."""
