@@ -4,6 +4,7 @@ import io
 import pickle
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 
 import fastavro
 import numpy as np
@@ -76,6 +77,20 @@ def test_a_snapshot_answers_with_the_intervals_that_it_holds(estimate_and_snapsh
     assert snapshot.interval("quantile", []).low.shape == (0,)
     assert [array.tolist() for array in snapshot.band()] == [array.tolist() for array in estimate.band()]
     assert [part.tolist() for part in snapshot.readable_bins()] == [part.tolist() for part in estimate.readable_bins()]
+
+
+def test_what_the_reports_support_is_spread_evenly_in_readable_bins(estimate_and_snapshot):
+    for distribution in estimate_and_snapshot:
+        edges, supported = distribution.readable_bins().edges, distribution.supported
+        assert 1 < edges.size - 1 < supported.size
+        assert np.isin(distribution.edges[1:-1][np.diff(supported) != 0], edges).all()
+        below = np.searchsorted(distribution.edges, edges)
+        for start, end in pairwise(below.tolist()):
+            assert supported[start:end].sum() == pytest.approx(distribution.probabilities[start:end].sum())
+        assert not supported.flags.writeable
+    older = replace(estimate_and_snapshot[1], density_edges=None)
+    assert older.supported.tolist() == older.probabilities.tolist()
+    assert replace(older, probabilities=None).supported is None
 
 
 def test_intervals_of_shares_come_from_the_band_and_hold_those_of_the_estimate(estimate_and_snapshot):
