@@ -90,6 +90,7 @@ def test_what_the_reports_support_is_spread_evenly_in_readable_bins(estimate_and
         assert not supported.flags.writeable
     older = replace(estimate_and_snapshot[1], density_edges=None)
     assert older.supported.tolist() == older.probabilities.tolist()
+    assert older._repr_html_().count("<path") == 4  # a curve without a band
     assert replace(older, probabilities=None).supported is None
 
 
