@@ -57,9 +57,11 @@ SIMULATE := $(BIN)/hushgram simulate --collections examples/demo.yaml --hours 4
 
 demo: .venv/demo-ready
 	rm -rf $(DEMO)
-	$(SIMULATE) --collection pickup --values taxi --reports 500000 --output $(DEMO)/reports/pickup
+	$(SIMULATE) --collection pickup --values taxi --group-values 'Bronx=beta(5,2)' --group-values Queens=uniform \
+		--reports 500000 --output $(DEMO)/reports/pickup
 	$(SIMULATE) --collection contribution --values retirement --reports 250000 --packed --output $(DEMO)/reports/contribution
-	$(SIMULATE) --collection income --values income --reports 250000 --ids --output $(DEMO)/reports/income
+	$(SIMULATE) --collection income --values income --group-values 'country=lognormal(10,0.8)' \
+		--reports 250000 --ids --output $(DEMO)/reports/income
 	$(BIN)/hushgram aggregate --collections examples/demo.yaml --input '$(DEMO)/reports/*/*.avro' --output $(DEMO)/results
 	$(BIN)/hushgram show $(DEMO)/results $(foreach c,pickup contribution income,--truth $(DEMO)/reports/$(c)/truth.jsonl)
 	$(BIN)/hushgram view $(DEMO)/results --output $(DEMO)/page.html
