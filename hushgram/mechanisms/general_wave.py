@@ -6,6 +6,7 @@ Reals are not private as floats, so the device works on a grid of about 2²⁴ i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, NamedTuple
@@ -22,8 +23,6 @@ from hushgram.mechanisms.square_wave import best_bandwidth
 from hushgram.sampling import WORD_BITS, Below, Law
 
 GRID_STEPS = 1 << 24
-DENSE_LIMIT = 1 << 22
-"""The most entries a trapezoid's dense matrix may have; the Square Waves need none."""
 
 
 class Grid(NamedTuple):
@@ -80,11 +79,6 @@ class GeneralWave(Mechanism, Transition):
     @cached_property
     def law(self) -> Law:
         grid = self.grid
-        if grid.ramp > 1 and self.buckets * self.cells > DENSE_LIMIT:
-            raise ValueError(
-                f"a wave with sloping sides needs a matrix of {self.buckets} buckets × {self.cells} output buckets, "
-                f"allowed: at most {DENSE_LIMIT} entries"
-            )
         return Law.of(self.epsilon, grid.plateau, self.cells * grid.cell - grid.plateau, self.bits)
 
     @property
@@ -129,10 +123,32 @@ class GeneralWave(Mechanism, Transition):
 
     @cached_property
     def _transition(self) -> Transition:
-        floor = self.law.q * self.grid.cell
-        if self.grid.ramp == 1:
-            return RunningSum(_square_steps(self.buckets, self.cells, self.grid, self.law.gap), floor)
-        return Dense(_trapezoid(self.buckets, self.cells, self.grid, self.law.gap) + floor)
+        sums = 1 if self.grid.ramp == 1 else 2
+        return RunningSum(self._steps(sums), self.law.q * self.grid.cell, sums)
+
+    def _steps(self, sums: int) -> sparse.csr_array:
+        """S: so many differences, from row to row, of the wave's share of M: nonzero only where a corner passes.
+
+        The wave is a sum of powers of the distance to its corners, a cell's share in a bucket a mixed difference of
+        their antiderivatives. Lengths are whole numbers of 1/buckets grid steps, so that distances are exact.
+        """
+        width, cell = self.grid.domain, self.grid.cell * self.buckets
+        reach = -(-width // cell) + sums + 1
+        corners, rise, extent = _corners(self.grid, self.buckets, reach * cell)
+        reach += -(-extent // cell)
+        columns = np.arange(self.buckets)
+        rows_of, columns_of, values = [], [], []
+        for corner, sign in corners:
+            passes = columns * width + corner
+            rows = (passes // cell)[:, None] + np.arange(-sums, reach + 1)
+            past = rows * cell - passes[:, None]
+            steps = np.diff(rise(past) - rise(past - width), n=sums + 1)
+            values.append(sign * self.law.gap / (width * self.buckets) * steps)
+            rows_of.append(rows[:, sums:-1])
+            columns_of.append(np.broadcast_to(columns[:, None], steps.shape))
+        row, column, value = (np.concatenate(part).ravel() for part in (rows_of, columns_of, values))
+        inside = (row < self.cells) & (value != 0)
+        return sparse.csr_array((value[inside], (row[inside], column[inside])), shape=(self.cells, self.buckets))
 
     def forward(self, x: FloatArray) -> FloatArray:
         return self._transition.forward(x)
@@ -158,10 +174,11 @@ class ContinuousSquareWave(GeneralWave):
 
 @dataclass(frozen=True)
 class RunningSum(Transition):
-    """M = floor·11ᵀ + L·S, where L sums over rows and S is sparse: both products cost O(buckets + cells)."""
+    """M = floor·11ᵀ + LᵏS, where L sums over rows and S is sparse: both products cost O(buckets + cells)."""
 
     steps: sparse.csr_array
     floor: float
+    sums: int
 
     @property
     def buckets(self) -> int:  # type: ignore[override]
@@ -172,73 +189,45 @@ class RunningSum(Transition):
         return self.steps.T.tocsr()
 
     def forward(self, x: FloatArray) -> FloatArray:
-        y: FloatArray = np.cumsum((self.steps @ x.T).T, axis=-1)
+        y: FloatArray = (self.steps @ x.T).T
+        for _ in range(self.sums):
+            y = np.cumsum(y, axis=-1)
         y += self.floor * x.sum(axis=-1, keepdims=True)
         return y
 
     def backward(self, y: FloatArray) -> FloatArray:
         sums = np.cumsum(y[..., ::-1], axis=-1)
+        total = sums[..., -1:]
+        for _ in range(self.sums - 1):
+            sums = np.cumsum(sums, axis=-1)
         x: FloatArray = (self._transposed @ sums[..., ::-1].T).T
-        x += self.floor * sums[..., -1:]
+        x += self.floor * total
         return x
 
 
-@dataclass(frozen=True)
-class Dense(Transition):
-    """M as it is, applied row by row: a product of two matrices would round a row by what stands beside it."""
-
-    values: FloatArray
-
-    @property
-    def buckets(self) -> int:  # type: ignore[override]
-        return int(self.values.shape[1])
-
-    def forward(self, x: FloatArray) -> FloatArray:
-        return np.stack([self.values @ row for row in np.atleast_2d(x)]).reshape(*x.shape[:-1], -1)
-
-    def backward(self, y: FloatArray) -> FloatArray:
-        return np.stack([row @ self.values for row in np.atleast_2d(y)]).reshape(*y.shape[:-1], -1)
+Rise = Callable[[IntArray], FloatArray]
 
     def information(self, y: FloatArray) -> FloatArray:
         centred = (self.values - y[:, None]) / np.sqrt(y)[:, None]
         return centred.T @ centred
 
 
-def _square_steps(buckets: int, cells: int, grid: Grid, gap: float) -> sparse.csr_array:
-    """S: the rows' differences of the wave's share of M, nonzero only where one of the wave's two edges passes.
+def _corners(grid: Grid, buckets: int, apart: int) -> tuple[list[tuple[int, float]], Rise, int]:
+    """Where the wave's corners are, with their signs; what rises from each (twice integrated); how long it bends for.
 
-    With K(u) = max(u, 0)²/2, a cell's share in a bucket is a mixed difference of K; so is its step from row to row.
-    Lengths are whole numbers of 1/buckets grid steps, so that lags are exact, and the two edges cancel beyond the wave.
+    A ramp has a corner at both ends. If they are not far `apart`, both count as one, which bends for the ramp's length:
+    taken singly, two that are close would cancel to little but rounding.
     """
-    width, cell = grid.domain, grid.cell * buckets
-    reach = -(-width // cell) + 3
-    columns = np.arange(buckets)
-
-    def share(u: IntArray) -> FloatArray:
-        return (np.maximum(u, 0).astype(np.float64) ** 2 - np.maximum(u - width, 0).astype(np.float64) ** 2) / 2
-
-    rows_of, columns_of, values = [], [], []
-    for edge, sign in ((0, 1.0), (grid.plateau * buckets, -1.0)):
-        passes = columns * width + edge
-        rows = (passes // cell)[:, None] + np.arange(-1, reach - 1)
-        past = rows * cell - passes[:, None]
-        steps = share(past + cell) - 2 * share(past) + share(past - cell)
-        values.append(sign * gap / (width * buckets) * steps)
-        rows_of.append(rows)
-        columns_of.append(np.broadcast_to(columns[:, None], rows.shape))
-    row, column, value = (np.concatenate(part).ravel() for part in (rows_of, columns_of, values))
-    inside = (row >= 0) & (row < cells) & (value != 0)
-    return sparse.csr_array((value[inside], (row[inside], column[inside])), shape=(cells, buckets))
-
-
-def _trapezoid(buckets: int, cells: int, grid: Grid, gap: float) -> FloatArray:
-    """The wave's share of M with sloping sides: a mixed difference of the ramp's second antiderivative."""
-    ramp = (grid.ramp - 1) * buckets
+    ramp, plateau = (grid.ramp - 1) * buckets, grid.plateau * buckets
+    sides = [(0, 1.0), (plateau, -1.0)]
+    if ramp == 0:
+        return sides, lambda u: np.maximum(u, 0).astype(np.float64) ** 2 / 2, 0
+    if ramp > apart:
+        corners = [(side + end, sign * turn) for side, sign in sides for end, turn in ((0, 1.0), (ramp, -1.0))]
+        return corners, lambda u: np.maximum(u, 0).astype(np.float64) ** 3 / (6 * ramp), 0
 
     def risen(u: IntArray) -> FloatArray:
         lag = np.maximum(u, 0).astype(np.float64)
         return np.where(lag < ramp, lag**3 / (6 * ramp), lag * (lag - ramp) / 2 + ramp**2 / 6)
 
-    lag = (np.arange(cells + 1) * grid.cell * buckets)[:, None] - np.arange(buckets + 1) * grid.domain
-    over_cells = np.diff(risen(lag) - risen(lag - grid.plateau * buckets), axis=0)
-    return gap / (grid.domain * buckets) * (over_cells[:, :-1] - over_cells[:, 1:])
+    return sides, risen, ramp

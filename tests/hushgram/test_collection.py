@@ -55,7 +55,6 @@ WRONG = [
     ({"integer": True, "low": 1, "high": 2**31 - 1, "buckets": 64}, "buckets", "and there is none"),
     ({"integer": True, "high": 127, "buckets": 128, "bins": 10, "mechanism": "randomized_response"}, "bins", "divisor"),
     ({"integer": True, "high": 127, "buckets": 128, "mechanism": "general_wave"}, "integer", "false with general_wave"),
-    ({"mechanism": "general_wave", "buckets": 4096}, "general_wave", "at most 4194304 entries"),
     ({"mechanism": "piecewise", "output_buckets": 100}, "output_buckets", "whole number from 256"),
     ({"mechanism": "hierarchy", "branching": 4.0}, "branching", "whole number from 2 to 8"),
     ({"mechanism": "hierarchy", "branching": 8, "buckets": 65536}, "buckets", "such as 32768"),

@@ -1,6 +1,7 @@
 """The O(d) transition operators against an independent dense integration."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -63,6 +64,37 @@ def test_the_transition_of_the_continuous_square_wave(epsilon, buckets, cells):
 def test_the_transition_of_general_waves(ratio, epsilon, buckets, cells):
     wave = GeneralWave(buckets, epsilon, ratio, output_buckets=cells)
     np.testing.assert_allclose(wave.matrix(), _integrate_transition(wave), rtol=1e-10)
+
+
+def _share_exactly(wave, bucket, cell):
+    """P(cell | bucket) in rational numbers: a mixed difference of the trapezoid's second antiderivative."""
+    grid, law = wave.grid, wave.law
+    ramp, plateau, length = (grid.ramp - 1) * wave.buckets, grid.plateau * wave.buckets, grid.cell * wave.buckets
+
+    def antiderivative(lag):
+        return sum(
+            sign * Fraction(max(lag - corner, 0) ** 3, 6 * ramp)
+            for corner, sign in ((0, 1), (ramp, -1), (plateau, -1), (plateau + ramp, 1))
+        )
+
+    mixed = sum(
+        (-1) ** (beyond_cell + beyond_bucket)
+        * antiderivative((cell + 1 - beyond_cell) * length - (bucket + beyond_bucket) * grid.domain)
+        for beyond_cell, beyond_bucket in itertools.product((0, 1), (0, 1))
+    )
+    return mixed / (grid.domain * wave.buckets) * Fraction(law.P - law.Q, law.T) + Fraction(law.Q * grid.cell, law.T)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("ratio", [0.0, 0.6, 0.95, 0.999, 0.99999])
+@pytest.mark.parametrize(("buckets", "cells"), [(1024, 1024), (1024, 37), (300, 900)])
+def test_the_running_sums_of_large_waves_lose_no_digits_that_matter(ratio, epsilon, buckets, cells):
+    """From ramps of half the wave's width to ramps of a small part of a cell."""
+    wave = GeneralWave(buckets, epsilon, ratio, output_buckets=cells)
+    for bucket in (0, buckets // 2, buckets - 1):
+        row = wave.forward(np.eye(buckets)[bucket])
+        exact = np.array([float(_share_exactly(wave, bucket, cell)) for cell in range(cells)])
+        np.testing.assert_allclose(row, exact, rtol=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [1e-8, 0.5, 2.0, 12.0])
