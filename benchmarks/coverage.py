@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -49,17 +50,17 @@ class Setting:
     epsilon: float
     buckets: int
     runs: int
-    method: dict[str, str]
+    method: dict[str, Any]
     """The estimator, the kind of intervals and the mechanism."""
 
     @property
-    def plain(self) -> dict[str, str]:
+    def plain(self) -> dict[str, Any]:
         """The method that widths are compared with: smooth intervals, or else those of EMS."""
         if self.method["intervals"] == "any_shape":
             return {**self.method, "intervals": "smooth"}
         return {**self.method, "estimator": "ems"}
 
-    def collection(self, method: dict[str, str]) -> Collection:
+    def collection(self, method: dict[str, Any]) -> Collection:
         buckets = self.buckets
         return Collection(name="c", low=0, high=buckets, buckets=buckets, epsilon=self.epsilon, **method)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushgram._arrays import FloatArray, IntArray
-from hushgram.intervals import DENSITY_BINS, NotEstimableError, Single
+from hushgram.intervals import ASSUMPTIONS, DENSITY_BINS, NotEstimableError, Single
 
 if TYPE_CHECKING:
     from hushgram.distribution import Distribution
@@ -51,6 +51,8 @@ def to_html(distribution: Distribution) -> str:
             parts.append(f"{name} {value:.6g} {unit} (95 %: {low:.6g} to {high:.6g})")
         except NotEstimableError:
             parts.append(f"{name} {value:.6g} {unit}")
+    if distribution.probabilities is not None and distribution.intervals is not None:
+        parts.append(f"intervals {ASSUMPTIONS.get(distribution.intervals, distribution.intervals)}")
     return f"<figure>{picture}<figcaption>{_text(' · '.join(parts))}</figcaption></figure>"
 
 

@@ -202,9 +202,11 @@ class Estimate(Distribution):
         """
         check_level(level)
         self._need_distribution()
+        finest = self._equal_bins(check_bins(None, self.buckets))
+        if self._any_shape is not None:
+            return self._density_band(*self._any_shape.readable_bins(finest, self.buckets, level))
         if self._law is None:
             return self._density_band(self._equal_bins(1), np.ones(1), np.ones(1))
-        finest = self._equal_bins(check_bins(None, self.buckets))
         chosen, low, high = find_readable_bins(*self._bins(finest), np.diff(finest) / self.buckets, level)
         return self._density_band(finest[chosen], low, high)
 

@@ -23,11 +23,11 @@ INTERVALS: dict[str, tuple[str, ...]] = {
 """The intervals that there are, and the numbers that each takes."""
 IntervalKind = Literal["smooth", "any_shape"]
 INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
-ASSUMPTIONS: dict[IntervalKind, str] = {
-    "smooth": "intervals assume a smooth distribution",
-    "any_shape": "intervals hold for any shape",
+ASSUMPTIONS: dict[str, str] = {
+    "smooth": "for smooth distributions; may miss beside jumps and spikes",
+    "any_shape": "for distributions of any shape",
 }
-"""What the kinds of interval assume, in the words that stand beside the numbers."""
+"""What each kind of intervals assumes, in the words that stand beside numbers."""
 DENSITY_BINS = 64
 """Bins of a density unless another number is asked for: about what a picture shows, and what reports may resolve."""
 Bound = TypeVar("Bound", float, FloatArray)

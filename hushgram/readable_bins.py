@@ -36,15 +36,23 @@ def find_readable_bins(
     lengths = [length for length in LENGTHS if length < count] + [count]
     starts = np.concatenate([np.arange(count - length + 1) for length in lengths])
     ends = starts + np.repeat(lengths, [count - length + 1 for length in lengths])
-    curve, below = (np.concatenate([[0.0], np.cumsum(part)]) for part in (shares, sizes))
+    curve = np.concatenate([[0.0], np.cumsum(shares)])
     together = np.pad(np.cumsum(np.cumsum(covariance, axis=0), axis=1), (1, 0))
     variances = together[starts, starts] + together[ends, ends] - 2 * together[starts, ends]
     halves = np.sqrt(np.maximum(variances, 0.0)) * greatest_change(together, starts, ends, level)
     centres = curve[ends] - curve[starts]
-    narrow = (halves <= NARROW * np.maximum(centres, below[ends] - below[starts])) | (ends - starts == count)
-    chosen = _finest(count, starts, ends, halves, np.flatnonzero(narrow))
+    chosen = finest_narrow_runs(starts, ends, centres, halves, sizes)
     bounds = np.append(starts[chosen], count)
     return bounds, np.clip((centres - halves)[chosen], 0.0, 1.0), np.clip((centres + halves)[chosen], 0.0, 1.0)
+
+
+def finest_narrow_runs(
+    starts: IntArray, ends: IntArray, centres: FloatArray, halves: FloatArray, sizes: FloatArray
+) -> list[int]:
+    """Of runs, one of them of all bins, those that are the finest cover by narrow ones, from the first on."""
+    below = np.concatenate([[0.0], np.cumsum(sizes)])
+    narrow = (halves <= NARROW * np.maximum(centres, below[ends] - below[starts])) | (ends - starts == sizes.size)
+    return _finest(sizes.size, starts, ends, halves, np.flatnonzero(narrow))
 
 
 def _finest(count: int, starts: IntArray, ends: IntArray, halves: FloatArray, narrow: IntArray) -> list[int]:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hushgram.intervals import ASSUMPTIONS
 from hushgram.pipelines.formatting import number, shown
 from hushgram.schemas.records import Snapshot
-
-ASSUMPTIONS = {
-    "smooth": "for smooth distributions; may miss beside jumps and spikes",
-    "any_shape": "for distributions of any shape",
-}
-"""What each kind of intervals assumes."""
 
 
 def trust_words(snapshots: Sequence[Snapshot]) -> list[tuple[str, str]]:

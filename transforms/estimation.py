@@ -33,9 +33,6 @@ from hushgram.transforms.windowing import PaneOfWindow, allowed_lateness
 
 SHARES = tuple(round(0.05 * step, 2) for step in range(1, 20))
 """The quantiles of a snapshot: 5 %, 10 %, … 95 %."""
-INTERVALS = "smooth"
-"""What intervals assume of a distribution."""
-
 MAX_PANES_AT_ONCE = 256
 
 PaneTallies = tuple[Key, Pane, Tallies]
@@ -112,7 +109,7 @@ def _snapshot(
         density_edges=bins[0],
         density_low=bins[1],
         density_high=bins[2],
-        intervals=INTERVALS if has_distribution else None,
+        intervals=estimate.intervals if has_distribution else None,
         central_epsilon=trust.central_epsilon(collection, reports),
         lying_bound=trust.lying_bound(collection, reports),
         epsilon=collection.epsilon,

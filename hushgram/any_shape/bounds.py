@@ -24,17 +24,21 @@ class Bounds:
         self.buckets = self.weighting.buckets
         self._shares = design.counts / design.reports
 
-    def shares(self, start: IntArray, end: IntArray, tail: float, side: Side, *, alike: bool = False) -> FloatArray:
+    def shares(
+        self, start: IntArray, end: IntArray, tail: float, side: Side, *, alike: bool = False, expected: bool = False
+    ) -> FloatArray:
         """Of the share of values in buckets from edge `start` to edge `end`, for each pair of edges.
 
-        Questions that are `alike` are in an order in which neighbours are best answered with similar ramps.
+        Questions that are `alike` are in an order in which neighbours are best answered with similar ramps. What is
+        only `expected` is so by the pilot.
         """
+        cells = self.weighting.cells if expected else self._shares
         bounds = ((start == 0) & (end == self.buckets)).astype(np.float64)  # of nothing and of all, no report tells
         unknown = (start < end) & (bounds == 0)
         if unknown.any():
             first, last = start[unknown], end[unknown]
             ramps = self._choose_ramps(first, last, tail, side, alike)
-            weighed = self.weighting.weigh_shares(first, last, ramps, side, self._shares)
+            weighed = self.weighting.weigh_shares(first, last, ramps, side, cells)
             bounds[unknown] = np.clip(self._bound(weighed, tail, side), 0.0, 1.0)
         return bounds
 

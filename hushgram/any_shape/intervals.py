@@ -21,6 +21,7 @@ from hushgram.any_shape.weights import Side
 from hushgram.domain import Domain, find_buckets
 from hushgram.intervals import Interval, Numbers, check_ranges, check_shares
 from hushgram.mechanisms.base import Mechanism
+from hushgram.readable_bins import finest_narrow_runs
 
 QUANTILE_EDGES = 256
 """The most edges at which the distribution function is compared with a share."""
@@ -118,9 +119,36 @@ class AnyShape:
     def bins(self, edges: IntArray, of: int, level: float, simultaneous: bool) -> tuple[FloatArray, FloatArray]:
         """Bounds of the shares of values between edges, given in parts of the domain, of which there are `of`."""
         tail = (1 - level) / 2 / (edges.size - 1 if simultaneous else 1)
-        down, up = edges * self.buckets // of, -(-edges * self.buckets // of)
-        low = self._bounds.shares(up[:-1], down[1:], tail, -1, alike=True)
-        high = self._bounds.shares(down[:-1], up[1:], tail, 1, alike=True)
+        return self._shares_of_bins(edges[:-1], edges[1:], of, tail)
+
+    def readable_bins(self, edges: IntArray, of: int, level: float) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The edges of bins that are joined until they are readable, and bounds of their shares, all at once.
+
+        The pilot says which are: bounds of other reports need not allow for a choice among many.
+        """
+        count = edges.size - 1
+        tail = (1 - level) / 2 / count
+        runs = [
+            (starts, np.minimum(starts + length, count))
+            for length in (2**power for power in range((count - 1).bit_length() + 1))
+            if (starts := np.arange(0, count, length)).size
+        ]
+        bounds = [self._shares_of_bins(edges[start], edges[end], of, tail, expected=True) for start, end in runs]
+        starts, ends = (np.concatenate(part) for part in zip(*runs, strict=True))
+        low, high = (np.concatenate(part) for part in zip(*bounds, strict=True))
+        chosen = finest_narrow_runs(starts, ends, (low + high) / 2, (high - low) / 2, np.diff(edges) / of)
+        joined = edges[np.append(starts[chosen], count)]
+        return joined, *self.bins(joined, of, level, simultaneous=True)
+
+    def _shares_of_bins(
+        self, start: IntArray, end: IntArray, of: int, tail: float, expected: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        (down, end_down), (up, end_up) = (
+            (start * self.buckets // of, end * self.buckets // of),
+            (-(-start * self.buckets // of), -(-end * self.buckets // of)),
+        )
+        low = self._bounds.shares(up, end_down, tail, -1, alike=True, expected=expected)
+        high = self._bounds.shares(down, end_up, tail, 1, alike=True, expected=expected)
         return _ordered(low, high)
 
     # Buckets ---------------------------------------------------------------------------------------------------------

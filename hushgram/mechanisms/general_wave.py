@@ -156,9 +156,6 @@ class GeneralWave(Mechanism, Transition):
     def backward(self, y: FloatArray) -> FloatArray:
         return self._transition.backward(y)
 
-    def information(self, y: FloatArray) -> FloatArray:
-        return self._transition.information(y)
-
     def parameters(self) -> dict[str, object]:
         return {"buckets": self.buckets, "cells": self.cells, "ratio": float(self.wave_ratio), **self.grid._asdict()}
 
@@ -206,10 +203,6 @@ class RunningSum(Transition):
 
 
 Rise = Callable[[IntArray], FloatArray]
-
-    def information(self, y: FloatArray) -> FloatArray:
-        centred = (self.values - y[:, None]) / np.sqrt(y)[:, None]
-        return centred.T @ centred
 
 
 def _corners(grid: Grid, buckets: int, apart: int) -> tuple[list[tuple[int, float]], Rise, int]:

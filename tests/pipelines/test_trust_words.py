@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from hushgram.pipelines.trust_words import ASSUMPTIONS, trust_words
+from hushgram.intervals import ASSUMPTIONS
+from hushgram.pipelines.trust_words import trust_words
 from tests.helpers.tables import MEAN, WAVE, make_snapshot
 
 SNAPSHOT = make_snapshot(WAVE, reports=5000)
