@@ -101,12 +101,13 @@ accuracy: setup
 widths: setup
 	$(BIN)/python -m benchmarks.widths
 
-# How often intervals hold, of both estimators of waves, on smooth shapes and on hard ones.
+# How often intervals hold, of both estimators of waves, on smooth shapes and on hard ones; those for any shape, on all.
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage
 	$(BIN)/python -m benchmarks.coverage --hard
 	$(BIN)/python -m benchmarks.coverage --estimator log_spline
 	$(BIN)/python -m benchmarks.coverage --estimator log_spline --hard
+	$(BIN)/python -m benchmarks.coverage --intervals any_shape
 
 # The paper's experiments, figures and claims, to docs/paper.md: a few minutes; FULL=1 repeats each 100 times, for hours.
 paper: setup

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from hushgram.any_shape.reach import Joint
 from hushgram.estimators.em import Part, maximize
 from hushgram.estimators.smoothing import split_into_folds
 from hushgram.mechanisms.base import Mechanism, Transition
+from hushgram.mechanisms.general_wave import GeneralWave
 from hushgram.mechanisms.randomized_response import RandomizedResponse
 from hushgram.mechanisms.square_wave import Band
 
@@ -22,6 +23,8 @@ FEW = 1000
 EVEN = 0.1
 """The share of evenly spread values that is mixed into the pilot: no cell may look impossible."""
 
+MOST_REFINED = 1024
+"""Waves of real numbers are weighed on twice their buckets, while these are not more: a place within one matters less."""
 NEAR = 0.05
 """Its fit has converged when a step moves the distribution function by no more than this share of 1/√reports."""
 
@@ -40,17 +43,23 @@ class Design:
         return float(self.counts.sum())
 
 
-def as_transition(mechanism: Mechanism) -> Transition | None:
-    """Randomized response is a wave of one cell; mechanisms other than waves have no transition."""
-    if isinstance(mechanism, RandomizedResponse):
-        return Band(mechanism.buckets, mechanism.law)
-    return mechanism if isinstance(mechanism, Transition) else None
+def as_transitions(mechanisms: Sequence[Mechanism]) -> list[Transition]:
+    """Randomized response is a wave of one cell. Waves of real numbers do not know of buckets, and may have more."""
+    if all(isinstance(mechanism, GeneralWave) for mechanism in mechanisms):
+        waves = [mechanism for mechanism in mechanisms if isinstance(mechanism, GeneralWave)]
+        finer = waves[0].buckets * (2 if 2 * waves[0].buckets <= MOST_REFINED else 1)
+        return [replace(wave, buckets=finer, output_buckets=wave.cells) for wave in waves]
+    return [
+        Band(mechanism.buckets, mechanism.law) if isinstance(mechanism, RandomizedResponse) else mechanism
+        for mechanism in mechanisms
+        if isinstance(mechanism, (RandomizedResponse, Transition))
+    ]
 
 
 def make_design(tallies: Sequence[tuple[Mechanism, IntArray]]) -> Design:
     """Equal tallies are thinned alike. How many reports a mechanism has tells nothing of x, and is taken as given."""
-    parts = [(transition, counts) for mechanism, counts in tallies if (transition := as_transition(mechanism))]
-    transitions, counts = [part for part, _ in parts], [each.astype(np.float64) for _, each in parts]
+    transitions = as_transitions([mechanism for mechanism, _ in tallies])
+    counts = [each.astype(np.float64) for _, each in tallies]
     buckets = transitions[0].buckets
     x = np.full(buckets, 1 / buckets)
     few = sum(each.sum() for each in counts) < FEW

@@ -34,10 +34,10 @@ def _draw_tally(mechanism, reports, seed):
     return mechanism.tally(mechanism.perturb_many(mechanism.locate(rng.beta(2, 5, reports)), rng))
 
 
-def _laws(mechanism):
-    """P(cell | position) by the integers of the device's law, positions × cells; and the bucket of each position."""
+def _laws(mechanism, buckets):
+    """P(cell | position) by the integers of the device's law; and pairs of a bucket and a position of its values."""
     if not isinstance(mechanism, GeneralWave):
-        return mechanism.forward(np.eye(mechanism.buckets)), [{bucket} for bucket in range(mechanism.buckets)]
+        return mechanism.forward(np.eye(buckets)), np.arange(buckets), np.arange(buckets)
     law, grid = mechanism.law, mechanism.grid
     laws = np.full((mechanism.positions, mechanism.cells), law.Q / law.T * grid.cell)
     for position in range(mechanism.positions):
@@ -45,23 +45,18 @@ def _laws(mechanism):
         counts = np.bincount(steps // grid.cell, minlength=mechanism.cells)
         laws[position] += (law.P - law.Q) / law.T / grid.ramp * counts
     units = np.linspace(0, 1, 40 * mechanism.positions)  # so fine that rounding is seen on both sides of a step
-    buckets = np.minimum((units * mechanism.buckets).astype(int), mechanism.buckets - 1)
-    inside = [set() for _ in range(mechanism.positions)]
-    for position, bucket in zip(mechanism.locate(units), buckets, strict=True):
-        inside[position].add(int(bucket))
-    return laws, inside
+    return laws, np.minimum((units * buckets).astype(int), buckets - 1), mechanism.locate(units)
 
 
-def _expected(design, mechanisms, weights):
-    """For each bucket all that weights come to at its values: of several kinds, at any two values of the bucket."""
+def _expected(design, laws, weights):
+    """For each bucket the least and the greatest that weights come to at its values; of two kinds, at any two."""
     parts = np.split(weights, np.cumsum(design.transition.sizes)[:-1])
     low, high = np.zeros(design.x.size), np.zeros(design.x.size)
-    for mechanism, share, part in zip(mechanisms, design.transition.shares, parts, strict=True):
-        laws, inside = _laws(mechanism)
-        values = laws @ part
-        each = [values[[bucket in buckets for buckets in inside]] for bucket in range(design.x.size)]
-        low += share * np.array([some.min() for some in each])
-        high += share * np.array([some.max() for some in each])
+    for (law, bucket, position), share, part in zip(laws, design.transition.shares, parts, strict=True):
+        least, greatest = np.full(design.x.size, np.inf), np.full(design.x.size, -np.inf)
+        np.minimum.at(least, bucket, (law @ part)[position])
+        np.maximum.at(greatest, bucket, (law @ part)[position])
+        low, high = low + share * least, high + share * greatest
     return low, high
 
 
@@ -71,6 +66,7 @@ def test_weights_are_on_the_right_side_of_the_question_at_every_value(mechanisms
     design = make_design([(mechanism, _draw_tally(mechanism, reports, 1)) for mechanism in mechanisms])
     weighting = Weighting(design)
     d = weighting.buckets
+    laws = [_laws(mechanism, d) for mechanism in mechanisms]
     rng = np.random.default_rng(2)
     start, end = np.sort(rng.integers(0, d + 1, (2, 8)), axis=0)
     start[:3], end[2:4] = 0, d
@@ -80,7 +76,7 @@ def test_weights_are_on_the_right_side_of_the_question_at_every_value(mechanisms
     for side in (-1, 1):
         weights = [*weighting.for_shares(start, end, ramp, side), *weighting.for_averages(averages, side)]
         for row, question in zip(weights, [*shares, *averages], strict=True):
-            low, high = _expected(design, mechanisms, row)
+            low, high = _expected(design, laws, row)
             beyond = (high - question).max() if side < 0 else (question - low).max()
             scale = max(1.0, float(np.abs(row).max()))
             assert beyond <= 1e-9 * scale
