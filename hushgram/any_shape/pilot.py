@@ -24,7 +24,7 @@ EVEN = 0.1
 """The share of evenly spread values that is mixed into the pilot: no cell may look impossible."""
 
 MOST_REFINED = 1024
-"""Waves of real numbers are weighed on twice their buckets, while these are not more: a place within one matters less."""
+"""Waves of real numbers are weighed on twice their buckets, if not on more than this: places within matter less."""
 NEAR = 0.05
 """Its fit has converged when a step moves the distribution function by no more than this share of 1/√reports."""
 
