@@ -1,5 +1,7 @@
 """How far a window's results can be trusted: bounds that hold for every revision of it, and cost little."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,3 +75,18 @@ def test_the_mechanism_is_that_of_current_devices_also_where_all_reports_are_old
     window = (Key("c", None, 0, 1), Pane(), Tallies({BEFORE: (50, counts)}))
     [snapshot] = snapshots(COMMUTE, [window])
     assert (snapshot.epsilon, snapshot.lying_bound) == (1.0, COMMUTE.revisions[BEFORE].lying_bound(0.01))
+
+
+@pytest.mark.parametrize("kind", ["smooth", "any_shape"])
+def test_a_snapshot_has_the_intervals_of_its_collection_and_says_what_they_assume(kind):
+    collection = replace(WAVE, intervals=kind)
+    tally = collection.tally(collection.simulate(np.full(5000, collection.low), seed=1))
+    key, tallies = Key(collection.name, None, 0, 3_600_000), Tallies({collection.revision: (5000, tally)})
+    [snapshot] = snapshots(collection, [(key, Pane(), tallies)])
+    estimate = collection.estimate(tally)
+    assert snapshot.intervals == kind
+    assert snapshot.interval("mean") == estimate.interval("mean")
+    assert snapshot.interval("quantile", 0.5) == estimate.interval("quantile", 0.5)
+    for stored, own in ((snapshot.band(), estimate.band()), (snapshot.readable_bins(), estimate.readable_bins())):
+        for one, other in zip(stored, own, strict=True):
+            np.testing.assert_array_equal(one, other)
