@@ -105,10 +105,13 @@ class Weighting:
         size = float(np.trace(information)) / self.buckets
         ridge = 1 / self.design.reports if self.design.transition.sees_within_buckets else 0.0
         information += size / self.buckets
-        information[np.diag_indices(self.buckets)] += ridge + ROUNDING * size
-        factor, _ = lapack.dpotrf(information, lower=True, overwrite_a=True)
+        diagonal, failed, added = np.diag_indices(self.buckets), 1, ridge + ROUNDING * size
+        while failed:  # rounding errors may be larger still; any ridge gives weights that are right
+            information[diagonal] += added
+            factor, failed = lapack.dpotrf(information, lower=True)
+            added *= 100
         half, _ = lapack.dpotri(factor, lower=True, overwrite_c=True)
-        half[np.diag_indices(self.buckets)] /= 2
+        half[diagonal] /= 2
         return half + half.T
 
     @cached_property

@@ -243,7 +243,18 @@ def _answers(estimate):
     return [*singles, *several]
 
 
-@pytest.mark.parametrize("options", [{}, {"buckets": 2}, {"mechanism": "general_wave", "buckets": 8}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"buckets": 2},
+        {"epsilon": 1e-6},
+        {"epsilon": 16.0},
+        {"mechanism": "general_wave", "buckets": 8},
+        {"mechanism": "square_wave_continuous", "output_buckets": 3},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("reports", [0, 1, 2, 10, 999, 1000])
 def test_few_reports_give_wide_intervals_and_no_warnings(reports, options):
     with warnings.catch_warnings():
