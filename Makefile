@@ -57,9 +57,11 @@ SIMULATE := $(BIN)/hushgram simulate --collections examples/demo.yaml --hours 4
 
 demo: .venv/demo-ready
 	rm -rf $(DEMO)
-	$(SIMULATE) --collection pickup --values taxi --reports 500000 --output $(DEMO)/reports/pickup
+	$(SIMULATE) --collection pickup --values taxi --group-values 'Bronx=beta(5,2)' --group-values Queens=uniform \
+		--reports 500000 --output $(DEMO)/reports/pickup
 	$(SIMULATE) --collection contribution --values retirement --reports 250000 --packed --output $(DEMO)/reports/contribution
-	$(SIMULATE) --collection income --values income --reports 250000 --ids --output $(DEMO)/reports/income
+	$(SIMULATE) --collection income --values income --group-values 'country=lognormal(10,0.8)' \
+		--reports 250000 --ids --output $(DEMO)/reports/income
 	$(BIN)/hushgram aggregate --collections examples/demo.yaml --input '$(DEMO)/reports/*/*.avro' --output $(DEMO)/results
 	$(BIN)/hushgram show $(DEMO)/results $(foreach c,pickup contribution income,--truth $(DEMO)/reports/$(c)/truth.jsonl)
 	$(BIN)/hushgram view $(DEMO)/results --output $(DEMO)/page.html
@@ -99,12 +101,13 @@ accuracy: setup
 widths: setup
 	$(BIN)/python -m benchmarks.widths
 
-# How often intervals hold, of both estimators of waves, on smooth shapes and on hard ones.
+# How often intervals hold, of both estimators of waves, on smooth shapes and on hard ones; those for any shape, on all.
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage
 	$(BIN)/python -m benchmarks.coverage --hard
 	$(BIN)/python -m benchmarks.coverage --estimator log_spline
 	$(BIN)/python -m benchmarks.coverage --estimator log_spline --hard
+	$(BIN)/python -m benchmarks.coverage --intervals any_shape
 
 # Size and power of the test that two windows are alike, and how often intervals of differences hold.
 comparison: setup

@@ -1,11 +1,12 @@
-"""How often 95 % intervals hold the truth: `python -m benchmarks.coverage [--estimator NAME] [--hard] [--runs N]`.
+"""How often 95 % intervals hold the truth: `python -m benchmarks.coverage [--intervals KIND] [--hard] [--runs N] …`.
 
 For each shape, number of reports and ε, many collections are simulated; a row tells the share of runs in which the
 interval of the mean, of the median and of the distribution function at the points where 0.05 < F < 0.95 (the deciles;
 the average and the worst of them) held the true value, how often the band held the whole true curve, and the same of
 the density of 64 bins: the average over the bins of the share of runs in which each held, and how often all of them
 held at once, by simultaneous bounds. With an estimator other than EMS, the last columns have the widths of its
-intervals over those of EMS on the same reports.
+intervals over those of EMS on the same reports; with intervals for any shape, over those of smooth ones. Any shape is
+tried on all shapes: smooth, spiky, hard and extreme ones.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ import argparse
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from benchmarks.datasets import HARD, SMOOTH, SPIKY
+from benchmarks.datasets import EXTREME, HARD, SMOOTH, SPIKY
 from hushgram import Collection
 from hushgram._arrays import FloatArray
 from hushgram.estimate import Estimate
-from hushgram.mechanisms import SquareWave
+from hushgram.intervals import INTERVAL_KINDS
+from hushgram.mechanisms import MECHANISMS, SquareWave, Transition
 
 REPORTS = (10_000, 100_000, 1_000_000)
 EPSILONS = (0.5, 1.0, 2.0)
@@ -34,22 +37,46 @@ WIDTHS_HEADER = [f"width of {part}" for part in ("mean", "median", "cdf", "band"
 WIDTH_RUNS = 10
 """Collections that widths are compared on: they vary little."""
 
-Setting = tuple[str, int, float, int, int, str]
+WAVES = [name for name, kind in MECHANISMS.items() if issubclass(kind, Transition)]
+SHAPES = {**SMOOTH, **SPIKY, **HARD, **EXTREME}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the table."""
+
+    shape: str
+    reports: int
+    epsilon: float
+    buckets: int
+    runs: int
+    method: dict[str, Any]
+    """The estimator, the kind of intervals and the mechanism."""
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The method that widths are compared with: smooth intervals, or else those of EMS."""
+        if self.method["intervals"] == "any_shape":
+            return {**self.method, "intervals": "smooth"}
+        return {**self.method, "estimator": "ems"}
+
+    def collection(self, method: dict[str, Any]) -> Collection:
+        buckets = self.buckets
+        return Collection(name="c", low=0, high=buckets, buckets=buckets, epsilon=self.epsilon, **method)
 
 
 def measure(setting: Setting) -> tuple[list[float], list[float]]:
-    """The shares of one row, and the widths over those of EMS, over simulated collections."""
-    shape, reports, epsilon, buckets, runs, estimator = setting
-    truth = {**SMOOTH, **SPIKY, **HARD}[shape](buckets)
-    collection = Collection(name="c", low=0, high=buckets, buckets=buckets, epsilon=epsilon, estimator=estimator)
-    rng = np.random.default_rng([buckets, reports, int(10 * epsilon), *shape.encode()])
+    """The shares of one row, and the widths over those of the plain method, over simulated collections."""
+    truth = SHAPES[setting.shape](setting.buckets)
+    collection = setting.collection(setting.method)
+    rng = np.random.default_rng([setting.buckets, setting.reports, int(10 * setting.epsilon), *setting.shape.encode()])
     cells = collection.mechanism.forward(truth)
-    tallies = list(rng.multinomial(reports, cells / cells.sum(), size=runs))
+    tallies = list(rng.multinomial(setting.reports, cells / cells.sum(), size=setting.runs))
     estimates = collection.estimate_many(tallies)
     held = [*shares_held(estimates, truth), *bins_held(estimates, truth)]
-    if estimator == "ems":
+    if setting.plain == setting.method:
         return held, []
-    others = replace(collection, estimator="ems").estimate_many(tallies[:WIDTH_RUNS])
+    others = setting.collection(setting.plain).estimate_many(tallies[:WIDTH_RUNS])
     ours, theirs = (
         np.mean([widths(each, truth) for each in some], axis=0) for some in (estimates[:WIDTH_RUNS], others)
     )
@@ -123,20 +150,28 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200, help="simulated collections for each row")
     parser.add_argument("--buckets", type=int, default=1024)
     parser.add_argument("--estimator", choices=SquareWave.estimators, default="ems")
+    parser.add_argument("--mechanism", choices=WAVES, default="square_wave")
+    parser.add_argument("--intervals", choices=INTERVAL_KINDS, default="smooth")
     parser.add_argument(
         "--hard", action="store_true", help="shapes with point masses, steep ends, jumps and narrow peaks"
     )
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, metavar="SHAPE", help="only these")
+    parser.add_argument("--reports", nargs="+", type=int, default=REPORTS)
+    parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     options = parser.parse_args()
-    settings: list[Setting] = [
-        (shape, reports, epsilon, options.buckets, options.runs, options.estimator)
-        for shape, reports, epsilon in product(HARD if options.hard else (*SMOOTH, *SPIKY), REPORTS, EPSILONS)
+    kind = SHAPES if options.intervals == "any_shape" else HARD if options.hard else (*SMOOTH, *SPIKY)
+    method = {"estimator": options.estimator, "intervals": options.intervals, "mechanism": options.mechanism}
+    settings = [
+        Setting(shape, reports, epsilon, options.buckets, options.runs, method)
+        for shape, reports, epsilon in product(options.shapes or kind, options.reports, options.epsilons)
     ]
-    header = HEADER if options.estimator == "ems" else HEADER + WIDTHS_HEADER
+    header = HEADER if settings[0].plain == method else HEADER + WIDTHS_HEADER
     print(table([header, ["---"] * len(header)]), flush=True)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for (shape, reports, epsilon, *_), (shares, ratios) in zip(settings, pool.map(measure, settings), strict=True):
+        for setting, (shares, ratios) in zip(settings, pool.map(measure, settings), strict=True):
             figures = [*(f"{100 * share:.0f} %" for share in shares), *(f"{ratio:.2f}" for ratio in ratios)]
-            print(table([[shape, f"{reports:,}".replace(",", " "), str(epsilon), *figures]]), flush=True)
+            reports = f"{setting.reports:,}".replace(",", " ")
+            print(table([[setting.shape, reports, str(setting.epsilon), *figures]]), flush=True)
 
 
 if __name__ == "__main__":

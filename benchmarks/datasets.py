@@ -85,3 +85,9 @@ HARD: dict[str, Callable[[int], FloatArray]] = {
     "five peaks": _peaks(0.015, 0.15, 0.32, 0.5, 0.66, 0.85),
 }
 """Shapes that smoothing may harm: point masses, steep ends, jumps and narrow peaks."""
+EXTREME: dict[str, Callable[[int], FloatArray]] = {
+    "masses at both ends": _with_points(SMOOTH["uniform"], (0.0, 0.25), (0.9999, 0.25)),
+    "three values": _with_points(SMOOTH["uniform"], (0.0, 0.3), (0.37, 0.3), (0.38, 0.4)),
+    "comb": _with_points(SMOOTH["uniform"], *((place / 16, 1 / 16) for place in range(16))),
+}
+"""Shapes without any smooth part: intervals that assume nothing hold for them, too."""

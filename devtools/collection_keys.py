@@ -24,6 +24,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "collection_file.md"
 VALID: dict[str, Any] = {"name": "c", "low": 0, "high": 63, "epsilon": 1.0, "buckets": 64}
 WINDOW_KEYS = (*DURATIONS, "time_zone", "week_start")
 TYPES = {"float": "number", "int": "whole number", "str": "text", "bool": "true or false", "Windows": "mapping"}
+TYPES["IntervalKind"] = "text"
 HEADING = """\
 # Every key of a collections file
 

@@ -27,11 +27,13 @@ from hushgram._validation import (
     check_whole,
     refuse,
 )
+from hushgram.any_shape.check import check_intervals
 from hushgram.distribution import Status
 from hushgram.domain import Domain, check_domain
 from hushgram.estimate import Estimate
 from hushgram.estimators import ESTIMATORS, WARM_ESTIMATORS, Method, Solution, Window, check_method
 from hushgram.estimators.types import METHOD_OPTIONS
+from hushgram.intervals import IntervalKind
 from hushgram.mechanisms import (
     Mechanism,
     RandomizedResponse,
@@ -99,6 +101,8 @@ class Collection:
     """`exact` solves the tree directly, `admm` iterates as the paper does. Left out, it is `exact`."""
     level_weights: str | None
     """Whether levels of the tree weigh by their precision or alike. Left out, it is `variance`."""
+    intervals: IntervalKind
+    """`smooth` intervals hold for smooth distributions, `any_shape` ones for all, spiky ones too; they are wider."""
     windows: Windows
     """The spans of event time that reports are counted in."""
     groups: tuple[str, ...]
@@ -125,6 +129,7 @@ class Collection:
         smoothing: str | None = None,
         solver: str | None = None,
         level_weights: str | None = None,
+        intervals: str = "smooth",
         windows: Windows = HOURLY,
         groups: Sequence[str] = (),
         minimum_reports: int = 1000,
@@ -146,6 +151,7 @@ class Collection:
             self._set(mechanism=chosen.for_collection(domain, self.buckets, self.epsilon))
             vars(self.mechanism)["in_collection"] = True
             self._set(estimator=check_method(estimator, self.mechanism, methods), **methods)
+            self._set(intervals=check_intervals(intervals, self.mechanism))
             self._set(minimum_reports=check_whole("minimum_reports", minimum_reports, 0, 2**53))
             if not isinstance(windows, Windows):
                 refuse("windows", windows, "a Windows value")
@@ -360,7 +366,7 @@ class Collection:
         reports = sum(self.revisions[revision].mechanism.reports(counts) for revision, counts in window.items())
         status: Status = "no_reports" if reports == 0 else "too_few" if reports < self.minimum_reports else "ok"
         tallies = tuple((self.revisions[revision].mechanism, counts) for revision, counts in window.items())
-        return Estimate(self.domain, self.buckets, reports, status, solution, tallies)
+        return Estimate(self.domain, self.buckets, reports, status, solution, tallies, self.intervals)
 
 
 FIELDS = tuple(entry.name for entry in fields(Collection))

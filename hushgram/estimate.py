@@ -15,12 +15,24 @@ from hushgram._validation import check_share
 from hushgram.distribution import Distribution, Status
 from hushgram.domain import Domain
 from hushgram.estimators.types import Solution, Uncertainty
-from hushgram.greatest_error import greatest_error
+from hushgram.greatest_error import greatest_deviation, greatest_error
 from hushgram.heavy_ends import Ends, find_heavy_ends
-from hushgram.intervals import Band, DensityBand, Interval, Numbers, check_bins, check_level, check_shares, first_reach
+from hushgram.intervals import (
+    Band,
+    DensityBand,
+    Interval,
+    IntervalKind,
+    Numbers,
+    check_bins,
+    check_level,
+    check_shares,
+    first_reach,
+)
 from hushgram.mechanisms.base import Mechanism, chunks
+from hushgram.readable_bins import find_readable_bins
 
 if TYPE_CHECKING:
+    from hushgram.any_shape.intervals import AnyShape
     from hushgram.lying import Lying
 
 SHARES_AT_ONCE = 4096
@@ -50,6 +62,8 @@ class Estimate(Distribution):
     solution: Solution
     tallies: tuple[tuple[Mechanism, IntArray], ...] = ()
     """What the estimate is of: for each revision in the window its mechanism, and how often each cell was reported."""
+    intervals: IntervalKind = "smooth"
+    """What intervals and bands assume: a smooth distribution, or none of any shape."""
 
     @property
     def iterations(self) -> int:
@@ -112,6 +126,8 @@ class Estimate(Distribution):
     # Intervals -------------------------------------------------------------------------------------------------------
 
     def _bounds(self, of: str, at: tuple[Any, ...], level: float) -> Interval[Any]:
+        if self._any_shape is not None:
+            return self._any_shape.interval(of, at, level)
         answers: dict[str, Callable[..., Interval[Any]]] = {
             "mean": self._mean_interval,
             "variance": self._variance_interval,
@@ -123,12 +139,15 @@ class Estimate(Distribution):
         return answers[of](float(ndtri(0.5 + level / 2)), *at)
 
     def band(self, level: float = 0.95) -> Band:
-        """A band that holds the whole distribution function at once.
+        """A band that holds the whole distribution function at once; between its points, straight lines bound it.
 
         The half-width is the quantile of the greatest error over all points, each measured in the same unit (sup norm).
+        For any shape, points are fewer, the bounds of all of them together hold, and in between they are steps.
         """
         level = check_level(level)
         self._need_distribution()
+        if self._any_shape is not None:
+            return Band(*map(make_read_only, self._any_shape.band(level)))
         if self._law is None:
             return Band(*map(make_read_only, (self.domain.from_unit([0.0, 1.0]), np.zeros(2), np.ones(2))))
         curve, covariance = self._curve
@@ -140,8 +159,8 @@ class Estimate(Distribution):
         """Bounds of the average density in bins of as many buckets each, 64 of them unless another number is asked for.
 
         Each bin's bounds hold its density with the confidence of `level`; those of all bins at once do if they are
-        `simultaneous`, and are then wider. They are centred on a fit that is smoothed less than the estimate itself, so
-        that in a bin the estimate need not be in the middle of them.
+        `simultaneous`, and are then wider. They are centred on a fit that is smoothed less than the estimate itself, or
+        for any shape on none at all, so that in a bin the estimate need not be in the middle of them.
 
         >>> from hushgram import Collection
         >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0)
@@ -155,15 +174,41 @@ class Estimate(Distribution):
         check_level(level)
         self._need_distribution()
         count = check_bins(bins, self.buckets)
-        units = np.linspace(0, self.buckets, count + 1).round() / self.buckets
-        edges = self.domain.from_unit(units)
+        bounds = self._equal_bins(count)
         low, high = np.zeros(count), np.ones(count)
-        if self._law is not None:
-            shares, covariance = self._bins(units)
+        if self._any_shape is not None:
+            low, high = self._any_shape.bins(bounds, self.buckets, level, simultaneous)
+        elif self._law is not None:
+            shares, covariance = self._bins(bounds)
             errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-            z = _greatest_deviation(covariance, level) if simultaneous else float(ndtri(0.5 + level / 2))
+            z = greatest_deviation(covariance, level) if simultaneous else float(ndtri(0.5 + level / 2))
             low, high = np.clip(shares - z * errors, 0, 1), np.clip(shares + z * errors, 0, 1)
-        return DensityBand(*map(make_read_only, (edges, low / np.diff(edges), high / np.diff(edges))))
+        return self._density_band(bounds, low, high)
+
+    def readable_bins(self, level: float = 0.95) -> DensityBand:
+        """Bounds of the density in bins that are no finer than the reports can tell apart, all of them at once.
+
+        Neighbours of 64 bins are joined until the density of each is known to within half of itself, or of the average
+        density where that is greater. Few reports give few bins, none a single one. A picture of them shows no noise as
+        fact: where the bounds of one bin lie above those of others, there is a peak, with the confidence of `level`.
+
+        >>> from hushgram import Collection
+        >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0)
+        >>> minutes = np.random.default_rng(3).gamma(4.0, 10.0, 100_000)
+        >>> cells = commute.simulate(minutes, seed=7)
+        >>> few, many = (commute.estimate(commute.tally(cells[:count])).readable_bins() for count in (1000, 100_000))
+        >>> few.low.size < many.low.size
+        True
+        """
+        check_level(level)
+        self._need_distribution()
+        finest = self._equal_bins(check_bins(None, self.buckets))
+        if self._any_shape is not None:
+            return self._density_band(*self._any_shape.readable_bins(finest, self.buckets, level))
+        if self._law is None:
+            return self._density_band(self._equal_bins(1), np.ones(1), np.ones(1))
+        chosen, low, high = find_readable_bins(*self._bins(finest), np.diff(finest) / self.buckets, level)
+        return self._density_band(finest[chosen], low, high)
 
     def if_lying(self, share: float) -> Lying:
         """Bounds of the honest devices' mean, quantiles and distribution function if a share of all devices lies.
@@ -200,9 +245,10 @@ class Estimate(Distribution):
         exact values. The variance does not shrink with the count: an empty bucket has noise too. And errors of buckets
         near one another are correlated, of waves positively (neighbours by 0.9 and more, being smoothed together), of
         trees negatively. So variances must not be added: for the error of several buckets together, take the interval
-        of their probability. None without reports.
+        of their probability. None without reports, and where intervals are for any shape: errors of smoothing are then
+        not bounded by any variance.
         """
-        if self._law is None:
+        if self._law is None or self.intervals == "any_shape":
             return None
         _, halves = self._shares_with_errors(self._unit_edges[:-1], self._unit_edges[1:])
         return (self.reports * halves) ** 2
@@ -213,6 +259,15 @@ class Estimate(Distribution):
         if not isinstance(other, Estimate) or not self.tallies or not other.tallies:
             return None
         return same_distribution(self.tallies, other.tallies, growing=growing)
+
+    @cached_property
+    def _any_shape(self) -> AnyShape | None:
+        """What answers where intervals are for any shape; without reports, nothing does."""
+        if self.intervals == "smooth" or not self.tallies:
+            return None
+        from hushgram.any_shape.intervals import AnyShape  # only here: most estimates need none of it
+
+        return AnyShape(self.domain, self.tallies)
 
     # The law of the error --------------------------------------------------------------------------------------------
 
@@ -247,9 +302,19 @@ class Estimate(Distribution):
             centres[block], errors[block] = self._sums_with_errors((last - first) / np.diff(edges))
         return centres.reshape(start.shape), errors.reshape(start.shape)
 
-    def _bins(self, units: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The shares of values between successive points of the unit interval, by the law, and their covariance."""
+    def _equal_bins(self, count: int) -> IntArray:
+        """Where bins of as many whole buckets each begin and end."""
+        return np.linspace(0, self.buckets, count + 1).round().astype(np.int64)
+
+    def _density_band(self, bounds: IntArray, low: FloatArray, high: FloatArray) -> DensityBand:
+        """Bounds of the density in runs of buckets, from those of their shares."""
+        edges = self.edges[bounds]
+        return DensityBand(*map(make_read_only, (edges, low / np.diff(edges), high / np.diff(edges))))
+
+    def _bins(self, bounds: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The shares of values in successive runs of buckets, by the law, and their covariance."""
         assert self._law is not None
+        units = bounds / self.buckets
         edges = self._law.edges
         inside = np.minimum(units[1:, None], edges[1:]) - np.maximum(units[:-1, None], edges[:-1])
         weights = np.maximum(inside, 0.0) / np.diff(edges)
@@ -324,10 +389,3 @@ class Estimate(Distribution):
 
     def _within(self, value: float) -> float:
         return min(max(value, self.domain.low), self.domain.high)
-
-
-def _greatest_deviation(covariance: FloatArray, level: float) -> float:
-    """The quantile of the greatest of normal errors, each over its standard deviation."""
-    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    scale = np.where(deviations > 0, deviations, 1.0)
-    return greatest_error(covariance / np.outer(scale, scale), level)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.linalg import cholesky, qr
 from scipy.linalg.blas import strmm
 
-from hushgram._arrays import FloatArray
+from hushgram._arrays import FloatArray, IntArray
 
 DRAWS = 1000
 """So many are drawn from the law, in single precision: their own error is a few percent."""
@@ -28,10 +28,39 @@ def greatest_error(covariance: FloatArray, level: float) -> float:
     >>> 2.0 < greatest_error(np.eye(5), 0.95) < 3.0  # in truth 2.57
     True
     """
+    return float(np.quantile(np.abs(_draws(covariance)).max(axis=1), level))
+
+
+def greatest_deviation(covariance: FloatArray, level: float) -> float:
+    """The quantile of the greatest of normal errors, each over its standard deviation."""
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    scale = np.where(deviations > 0, deviations, 1.0)
+    return greatest_error(covariance / np.outer(scale, scale), level)
+
+
+def greatest_change(covariance: FloatArray, starts: IntArray, ends: IntArray, level: float) -> float:
+    """The quantile of the greatest difference between errors at some pairs of points, each over its deviation.
+
+    >>> changes = greatest_change(np.diag([0.0, 1.0, 1.0]), np.array([0, 0]), np.array([1, 2]), 0.95)
+    >>> 2.0 < changes < 2.5  # in truth 2.24
+    True
+    """
+    variances = covariance[starts, starts] + covariance[ends, ends] - 2 * covariance[starts, ends]
+    known = variances <= NEGLIGIBLE * float(np.diag(covariance).max())
+    scale = np.sqrt(np.where(known, np.inf, variances)).astype(np.float32)
+    points = np.ascontiguousarray(_draws(covariance).T)
+    changes = points[ends]
+    changes -= points[starts]
+    changes /= scale[:, None]
+    return float(np.quantile(np.abs(changes, out=changes).max(axis=0), level))
+
+
+def _draws(covariance: FloatArray) -> npt.NDArray[np.float32]:
+    """Errors with this covariance, a draw to a row."""
     size = len(covariance)
     root, normals = _root(covariance).astype(np.float32), _normals(-(-size // GRAIN) * GRAIN)[:size]
-    draws = strmm(1.0, root.T, normals.T, side=1)  # root @ normals, transposed: BLAS counts along columns
-    return float(np.quantile(np.abs(draws).max(axis=1), level))
+    draws: npt.NDArray[np.float32] = strmm(1.0, root.T, normals.T, side=1)
+    return draws  # root @ normals, transposed: BLAS counts along columns
 
 
 def _root(covariance: FloatArray) -> FloatArray:

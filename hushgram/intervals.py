@@ -21,6 +21,13 @@ INTERVALS: dict[str, tuple[str, ...]] = {
     "probability": ("low", "high"),
 }
 """The intervals that there are, and the numbers that each takes."""
+IntervalKind = Literal["smooth", "any_shape"]
+INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
+ASSUMPTIONS: dict[str, str] = {
+    "smooth": "for smooth distributions; may miss beside jumps and spikes",
+    "any_shape": "for distributions of any shape",
+}
+"""What each kind of intervals assumes, in the words that stand beside numbers."""
 DENSITY_BINS = 64
 """Bins of a density unless another number is asked for: about what a picture shows, and what reports may resolve."""
 Bound = TypeVar("Bound", float, FloatArray)
@@ -73,6 +80,15 @@ def check_shares(name: str, q: float | Numbers) -> FloatArray:
     if outside.any():
         raise ValueError(f"{name} must be from 0 to 1, got {shares[outside].ravel()[0]:g}")
     return shares
+
+
+def check_ranges(low: float | Numbers, high: float | Numbers) -> tuple[FloatArray, FloatArray]:
+    """Ends of ranges, in one shape, none of which begins above its end."""
+    first, last = np.broadcast_arrays(check_real_numbers("low", low), check_real_numbers("high", high))
+    if (first > last).any():
+        at = np.unravel_index(int(np.argmax(first > last)), first.shape)
+        raise ValueError(f"low must not be above high, got {first[at]:g} and {last[at]:g}")
+    return first, last
 
 
 def check_bins(bins: object, most: int) -> int:

@@ -20,6 +20,7 @@ from hushgram.pipelines.cli.tables import GAP, table_lines, table_width, termina
 from hushgram.pipelines.formatting import clocks_of, notes, number, shown, span
 from hushgram.pipelines.partial_windows import WHOLE, Cut, cut_windows
 from hushgram.pipelines.results import read_result_file, read_results, result_files
+from hushgram.pipelines.trust_words import trust_words
 from hushgram.schemas.records import Key, Quantile, Snapshot
 
 EXAMPLE = "hushgram show results"
@@ -82,6 +83,10 @@ def tables(
         yield ""
         yield f"{shown(name)} ({shown(first.unit) or 'no unit'}, {first.low:g} to {first.high:g}, {first.estimator})"
         yield from _table(rows, groups)
+        words = trust_words([s for s in snapshots if s.key.collection == name])  # with groups that are not shown
+        if words:
+            yield "  How far can I trust this?"
+            yield from table_lines(["", ""], [[f"{topic}:", sentence] for topic, sentence in words], indent=4)
     if intervals:
         yield ""
         yield f"{intervals - missed} of {intervals} intervals hold the truth" + (
@@ -133,7 +138,7 @@ def pane_line(s: Snapshot) -> str:
     start, end = (
         datetime.fromtimestamp(t / 1000, UTC).astimezone(clocks) for t in (s.key.window_start, s.key.window_end)
     )
-    picture = "" if s.probabilities is None else f"  {bars(s.probabilities)}"
+    picture = "" if s.supported is None else f"  {bars(s.supported)}"
     estimate = f"{s.reports:>9,} reports  mean {number(s.mean)} ± {number((s.mean_high - s.mean_low) / 2, 2)}"
     warnings = "".join(f"  ({note})" for note in notes(s))
     where = f"{shown(s.key.collection)} {shown(s.key.group or 'all')}"
@@ -192,7 +197,7 @@ def _table(rows: Sequence[Row], groups: bool) -> Iterator[str]:
         s = row.snapshot
         group = [shown(s.key.group or "all")] if groups else []
         cells.append([span(s.key, clocks), *group, f"{s.reports:,}", row.mean, row.median, row.spread])
-        pictures.append(s.probabilities)
+        pictures.append(s.supported)
         if row.truth is not None:
             below.append(())
             cells.append(["  in truth", *([""] if groups else []), "", *row.truth])

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
+from itertools import chain
 from typing import Any
 
 import fastavro.schema
@@ -21,8 +22,13 @@ class Definition:
     file: str
     counts_reports: bool = False
     """Whether each record is one report."""
-    added: tuple[str, ...] = ()
-    """The fields that version 1 did not have."""
+    additions: tuple[tuple[str, ...], ...] = ()
+    """The fields that each version since the first has added."""
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The fields that version 1 did not have."""
+        return tuple(chain.from_iterable(self.additions))
 
     @cached_property
     def text(self) -> str:
@@ -56,8 +62,13 @@ class Definition:
     @cached_property
     def versions(self) -> dict[bytes, dict[str, Any]]:
         """By fingerprint, the schemas that messages of this kind were ever written with."""
-        first = {**self.parsed, "fields": [part for part in self.parsed["fields"] if part["name"] not in self.added]}
-        return {_fingerprint(fastavro.schema.to_parsing_canonical_form(first)): first, self.fingerprint: self.parsed}
+        versions = {}
+        for version in range(len(self.additions) + 1):
+            later = set(chain.from_iterable(self.additions[version:]))
+            fields = [part for part in self.parsed["fields"] if part["name"] not in later]
+            schema = {**self.parsed, "fields": fields}
+            versions[_fingerprint(fastavro.schema.to_parsing_canonical_form(schema))] = schema
+        return versions
 
 
 def _fingerprint(canonical: str) -> bytes:
@@ -73,8 +84,8 @@ def without_dates(schema: Any) -> Any:
 
 REPORT = Definition("report.avsc", counts_reports=True)
 REPORT_BATCH = Definition("report_batch.avsc")
-HISTOGRAM = Definition("histogram.avsc", added=EVENT_FIELDS)
-SNAPSHOT = Definition("snapshot.avsc", added=(*EVENT_FIELDS, *LATER_FIELDS))
+HISTOGRAM = Definition("histogram.avsc", additions=(EVENT_FIELDS,))
+SNAPSHOT = Definition("snapshot.avsc", additions=((*EVENT_FIELDS, *LATER_FIELDS[0]), *LATER_FIELDS[1:]))
 DEAD_LETTER = Definition("dead_letter.avsc")
 
 REPORT_KINDS = {definition.name: definition for definition in (REPORT, REPORT_BATCH)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from hushgram._arrays import FloatArray, IntArray, check_real_numbers, make_read_only
 from hushgram.distribution import Distribution
 from hushgram.domain import Domain
-from hushgram.intervals import Band, Interval, NotEstimableError, check_level, check_shares
+from hushgram.intervals import Band, DensityBand, Interval, NotEstimableError, check_level, check_shares
 from hushgram.schemas.window_key import (
     Events,
     Key,
@@ -50,9 +51,18 @@ Reason = Literal[
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 PAYLOAD_LIMIT = 4096
-LATER_FIELDS = ("heavy_low_end", "heavy_high_end", "time_zone")
-"""What snapshots have gained since version 1, beside the fields of events."""
-ARRAY_FIELDS = ("probabilities", "cdf_points", "cdf_low", "cdf_high")
+LATER_FIELDS = (
+    ("heavy_low_end", "heavy_high_end", "time_zone"),
+    (
+        *("density_edges", "density_low", "density_high", "intervals"),
+        *("central_epsilon", "lying_bound", "epsilon", "mechanism"),
+    ),
+)
+"""What snapshots gained with version 2, beside the fields of events, and with version 3."""
+ARRAY_FIELDS = (
+    *("probabilities", "cdf_points", "cdf_low", "cdf_high"),
+    *("density_edges", "density_low", "density_high"),
+)
 LEVEL = 0.95
 """The confidence level of the intervals and of the band that snapshots hold."""
 SAME_SHARE = 1e-9
@@ -117,7 +127,10 @@ class Snapshot(Distribution):
     It answers the questions that an `Estimate` does: all that follow from the probabilities, and of the intervals those
     that were stored, of the mean, the variance, and some quantiles, at 95 %. Intervals of `cdf` and `probability` come
     from the stored band, which holds the whole distribution function at once: they are wider than the estimate's own.
-    `heavy_low_end` and `heavy_high_end` are None unless an end of the domain holds implausibly many values.
+    `heavy_low_end` and `heavy_high_end` are None unless an end of the domain holds implausibly many values. How far it
+    can be trusted is in `intervals`, what they assume; `central_epsilon`, towards readers who see tallies only, with a
+    δ of 10⁻⁸; `lying_bound`, the most by which 1 % of lying devices can move the distribution function unnoticed; and
+    the `epsilon` and `mechanism` of current devices. Snapshots of earlier versions hold None instead.
 
     >>> import hushgram.beam as hg
     >>> for snapshot in hg.read_snapshots("results"):  # doctest: +SKIP
@@ -154,6 +167,14 @@ class Snapshot(Distribution):
     heavy_low_end: float | None = None
     heavy_high_end: float | None = None
     time_zone: str | None = None
+    density_edges: FloatArray | None = None
+    density_low: FloatArray | None = None
+    density_high: FloatArray | None = None
+    intervals: str | None = None
+    central_epsilon: float | None = None
+    lying_bound: float | None = None
+    epsilon: float | None = None
+    mechanism: str | None = None
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -202,6 +223,14 @@ class Snapshot(Distribution):
             raise NotEstimableError("this snapshot holds no band of its distribution function")
         return Band(self.cdf_points, self.cdf_low, self.cdf_high)
 
+    def readable_bins(self, level: float = LEVEL) -> DensityBand:
+        """The bounds of the density that were stored, in bins that are no finer than the reports can tell apart."""
+        self._need_distribution()
+        _check_stored_level(level)
+        if self.density_edges is None or self.density_low is None or self.density_high is None:
+            raise NotEstimableError("this snapshot holds no bounds of its density")
+        return DensityBand(self.density_edges, self.density_low, self.density_high)
+
     def _bounds(self, of: str, at: tuple[Any, ...], level: float) -> Interval[Any]:
         _check_stored_level(level)
         if of == "mean":
@@ -223,9 +252,10 @@ class Snapshot(Distribution):
         """The band's bounds of the distribution function at points of the unit interval."""
         band = self.band()
         points = self.domain.edges_to_unit(band.points)
-        # At the ends of the domain, nothing and everything lies below.
         low, high = (np.interp(units, points, bound) for bound in (band.low, band.high))
-        return np.where(units >= 1, 1.0, low), np.where(units <= 0, 0.0, high)
+        # Everything lies below the domain's high end, and nothing below its low one, unless values may be just there.
+        nothing_below = (units <= 0) & (self.intervals != "any_shape")
+        return np.where(units >= 1, 1.0, low), np.where(nothing_below, 0.0, high)
 
     def _quantile_bounds(self, shares: FloatArray) -> Interval[Any]:
         stored = sorted(self.quantiles or (), key=lambda quantile: quantile.share)
@@ -254,8 +284,9 @@ class Snapshot(Distribution):
 
     @classmethod
     def from_avro(cls, record: Mapping[str, Any]) -> Snapshot:
+        later = set(chain.from_iterable(LATER_FIELDS))
         own: dict[str, Any] = {
-            name: record.get(name) if name in LATER_FIELDS else record[name] for name in _own_fields(Snapshot)
+            name: record.get(name) if name in later else record[name] for name in _own_fields(Snapshot)
         }
         for name in ARRAY_FIELDS:
             own[name] = None if own[name] is None else np.array(own[name], dtype=np.float64)

@@ -26,14 +26,13 @@ from apache_beam.utils.windowed_value import WindowedValue
 from hushgram import Collection, Estimate
 from hushgram._arrays import IntArray
 from hushgram.schemas.records import Histogram, Key, Pane, Quantile, Snapshot
+from hushgram.transforms import trust
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.tallies import Tallies
 from hushgram.transforms.windowing import PaneOfWindow, allowed_lateness
 
 SHARES = tuple(round(0.05 * step, 2) for step in range(1, 20))
 """The quantiles of a snapshot: 5 %, 10 %, … 95 %."""
-
-
 MAX_PANES_AT_ONCE = 256
 
 PaneTallies = tuple[Key, Pane, Tallies]
@@ -73,7 +72,9 @@ def _snapshot(
     mean_low, mean_high = estimate.interval("mean")
     variance_low, variance_high = estimate.interval("variance") if has_distribution else (None, None)
     points, lower, upper = estimate.band() if has_distribution else (None, None, None)
+    bins = estimate.readable_bins() if has_distribution else (None, None, None)
     heavy_low_end, heavy_high_end = estimate.heavy_ends
+    reports = {revision: count for revision, (count, _) in tallies.parts.items()}
     return Snapshot(
         key=key,
         pane=pane,
@@ -105,6 +106,14 @@ def _snapshot(
         heavy_low_end=heavy_low_end,
         heavy_high_end=heavy_high_end,
         time_zone=collection.windows.time_zone,
+        density_edges=bins[0],
+        density_low=bins[1],
+        density_high=bins[2],
+        intervals=estimate.intervals if has_distribution else None,
+        central_epsilon=trust.central_epsilon(collection, reports),
+        lying_bound=trust.lying_bound(collection, reports),
+        epsilon=collection.epsilon,
+        mechanism=collection.mechanism.name,
     )
 
 

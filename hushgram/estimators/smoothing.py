@@ -48,7 +48,7 @@ def choose_strengths(parts: Sequence[Part]) -> FloatArray:
     return np.where(gains > LEAST_GAIN, strengths, 1.0)
 
 
-def split_into_folds(tallies: Sequence[FloatArray]) -> list[IntArray]:
+def split_into_folds(tallies: Sequence[FloatArray], folds: int = FOLDS) -> list[IntArray]:
     """The tallies of one window, each split at random into folds × cells; equal windows alike, whatever is beside them.
 
     >>> [int(fold.sum()) for fold in split_into_folds([np.array([700.0, 300.0])])[0].T]
@@ -57,7 +57,7 @@ def split_into_folds(tallies: Sequence[FloatArray]) -> list[IntArray]:
     counts = [tally.astype("<i8") for tally in tallies]
     seed = int.from_bytes(hashlib.sha256(b"".join(tally.tobytes() for tally in counts)).digest(), "big")
     rng = np.random.default_rng(seed)
-    return [rng.multinomial(tally, [1 / FOLDS] * FOLDS).T for tally in counts]
+    return [rng.multinomial(tally, [1 / folds] * folds).T for tally in counts]
 
 
 @dataclass(frozen=True)

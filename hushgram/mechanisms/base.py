@@ -163,6 +163,12 @@ class Transition(ABC):
         """M itself, cells × buckets: for tests and small problems, the operators are the way to use it."""
         return self.forward(np.eye(self.buckets)).T
 
+    def information(self, y: FloatArray) -> FloatArray:
+        """MᵀD⁻¹M - 11ᵀ, D the probabilities `y` of the cells: what a report tells of x beyond that its total is 1."""
+        one_bucket = np.eye(self.buckets)
+        rows = [self.backward((self.forward(one_bucket[some]) - y) / y) for some in chunks(self.buckets, 32)]
+        return np.concatenate(rows)
+
 
 def check_divisor(name: str, count: int, domain: Domain) -> None:
     """Refuses a number of parts that hold unequally many whole numbers: an uneven share would look like a slope."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hushgram import Collection
+from hushgram.intervals import ASSUMPTIONS
 from hushgram.pipelines.cli.tables import table_lines
 from hushgram.pipelines.formatting import number, shown
 from hushgram.pipelines.plan.definition import changed_keys, yaml_lines
@@ -120,7 +121,9 @@ def _level_rows(plan: Plan) -> Iterator[list[str]]:
 
 
 def _legend(plan: Plan) -> Iterator[str]:
-    yield f"  ± is half of a 95 % interval, in {shown(plan.request.unit) or 'the unit of the values'}."
+    unit = shown(plan.request.unit) or "the unit of the values"
+    assumed = "" if "w1" not in plan.figures else f", {ASSUMPTIONS[plan.request.intervals]}"
+    yield f"  ± is half of a 95 % interval, in {unit}{assumed}."
     if "w1" not in plan.figures:
         yield f"  {plan.request.mechanism.name} estimates the mean only."
         return

@@ -33,7 +33,6 @@ from hushgram.pipelines.simulate.devices import (
     batches,
     columns,
     fleet_generator,
-    simulate_devices,
     truth,
 )
 from hushgram.pipelines.simulate.kafka_feed import Faults, Live, send
@@ -55,6 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="DIR", help="the folder for the files, and for the truth in truth.jsonl")
     parser.add_argument("--collection", metavar="NAME", help="simulate only this collection (default: all)")
     parser.add_argument("--values", default="beta(5,2)", help=f"what devices measure: one of {known_values()}")
+    parser.add_argument(
+        "--group-values",
+        action="append",
+        default=[],
+        metavar="GROUP=VALUES",
+        help="what devices of one group measure instead, such as 'DE=gamma(4,9)'; may be repeated",
+    )
     parser.add_argument(
         "--reports",
         type=int,
@@ -121,14 +127,24 @@ def execute(options: argparse.Namespace) -> int:
     if options.output:
         check_directory("--output", options.output)
     draws = [(collection, draw_for(collection, options.values)) for collection in chosen]
-    for line in missing_words(draws[0][1]):  # the same values for all collections
+    group_values = _group_values(options.group_values, chosen)
+    group_draws = [
+        {label: draw_for(c, group_values[label], "--group-values") for label in c.groups if label in group_values}
+        for c in chosen
+    ]
+    # The same values for all collections.
+    drawn = [draws[0][1], *{label: draw for of_one in group_draws for label, draw in of_one.items()}.values()]
+    for line in dict.fromkeys(line for draw in drawn for line in missing_words(draw)):
         say(line)
     started, live = time.monotonic(), _live(options) if options.kafka else None
     start, span = parse_time("--start", options.start), int(options.hours * HOUR)
     # What happens live happens once: reports with the ids of an earlier run would not be counted.
     when = (time.time_ns(),) if live else (start, span)
-    request = (options.values, options.reports, *when)
-    fleets = [Fleet(c, draw, fleet_generator(options.seed, c, *request)) for c, draw in draws]
+    request = (options.values, options.reports, *when, *sorted(group_values.items()))
+    fleets = [
+        Fleet(c, draw, fleet_generator(options.seed, c, *request), own)
+        for (c, draw), own in zip(draws, group_draws, strict=True)
+    ]
     truths = send(live, fleets) if live else _write_files(options, fleets, start, span)
     if options.output:
         with writing("--output", options.output), atomically(str(Path(options.output) / "truth.jsonl")) as file:
@@ -137,6 +153,21 @@ def execute(options: argparse.Namespace) -> int:
     total, seconds = options.reports * len(chosen), time.monotonic() - started
     say(f"wrote {total:,} reports of {count(len(chosen), 'collection')} to {where} in {seconds:.1f} s")
     return 0
+
+
+def _group_values(texts: Sequence[str], collections: Sequence[Collection]) -> dict[str, str]:
+    """What each group measures, by its label; a label may hold an equals sign itself."""
+    labels = sorted({label for collection in collections for label in collection.groups}, key=len, reverse=True)
+    found: dict[str, str] = {}
+    for text in texts:
+        label = next((label for label in labels if text.startswith(f"{label}=")), None)
+        if label is None:
+            known = ", ".join(map(shown, sorted(labels))) or "none, the collection lists no groups"
+            raise UsageError(f"--group-values: got {shown(text)}, allowed: GROUP=VALUES with one of the groups {known}")
+        if label in found:
+            raise UsageError(f"--group-values {shown(text)}: got {shown(label)} twice, allowed: once for each group")
+        found[label] = text.removeprefix(f"{label}=")
+    return found
 
 
 def _live(options: argparse.Namespace) -> Live:
@@ -161,7 +192,7 @@ def _write_files(options: argparse.Namespace, fleets: Sequence[Fleet], start: in
     truths: list[dict[str, Any]] = []
     for fleet in fleets:
         collection, rng = fleet.collection, fleet.rng
-        devices = simulate_devices(collection, fleet.draw, start + rng.integers(0, span, options.reports), rng)
+        devices = fleet.simulate(start + rng.integers(0, span, options.reports))
         with writing("--output", options.output):
             write_reports(output, collection, devices, options.packed, rng if options.ids else None)
         for line in outside_words(collection, devices.values):

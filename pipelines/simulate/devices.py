@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,12 @@ class Fleet:
     collection: Collection
     draw: Draw
     rng: np.random.Generator
+    group_draws: Mapping[str, Draw] = field(default_factory=dict)
+    """What draws the values of groups that differ from the others."""
+
+    def simulate(self, times: IntArray) -> Devices:
+        """Some of them, which report at given times."""
+        return simulate_devices(self.collection, self.draw, times, self.rng, self.group_draws)
 
 
 def fleet_generator(seed: int, collection: Collection, *request: object) -> np.random.Generator:
@@ -59,10 +66,19 @@ def fleet_generator(seed: int, collection: Collection, *request: object) -> np.r
     return simulation_generator(seed, "fleet", collection.name, collection.revision, *map(str, request))
 
 
-def simulate_devices(collection: Collection, draw: Draw, times: IntArray, rng: np.random.Generator) -> Devices:
+def simulate_devices(
+    collection: Collection,
+    draw: Draw,
+    times: IntArray,
+    rng: np.random.Generator,
+    group_draws: Mapping[str, Draw] = MappingProxyType({}),
+) -> Devices:
     """Devices that report at given times. Their noise also depends on their values: a file may have changed."""
-    values, labels = draw(times.size, rng), len(collection.groups)
+    values, labels = np.array(draw(times.size, rng), dtype=np.float64), len(collection.groups)
     groups = rng.integers(0, labels, times.size) if labels else np.zeros(times.size, dtype=np.int64)
+    for label, own in group_draws.items():
+        members = groups == collection.groups.index(label)
+        values[members] = own(int(members.sum()), rng)
     return Devices(values, times, groups, collection.simulate(values, seed=int(rng.integers(2**63))))
 
 

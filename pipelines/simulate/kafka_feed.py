@@ -14,7 +14,7 @@ from hushgram._arrays import IntArray
 from hushgram.pipelines.cli.console import UsageError, say
 from hushgram.pipelines.domain_warnings import outside_words
 from hushgram.pipelines.formatting import shown
-from hushgram.pipelines.simulate.devices import Devices, Fleet, batches, columns, simulate_devices, truth
+from hushgram.pipelines.simulate.devices import Devices, Fleet, batches, columns, truth
 from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.messages import encode_message
 from hushgram.schemas.writer import encode_report_messages
@@ -97,7 +97,7 @@ def send(live: Live, fleets: Sequence[Fleet]) -> list[dict[str, Any]]:
         for fleet in fleets:
             collection, rng = fleet.collection, fleet.rng
             times = event_times(collection, due - done, time.time_ns() // 1_000_000, live.faults.late, rng)
-            current = make_lot(collection, simulate_devices(collection, fleet.draw, times, rng), live, rng)
+            current = make_lot(collection, fleet.simulate(times), live, rng)
             for message in current.messages:
                 _produce(client, live.topic, message, failed)
             lots[collection.name].append(replace(current, messages=[]))

@@ -17,7 +17,10 @@ from hushgram.schemas.records import ARRAY_FIELDS, Snapshot
 
 MOST_BUCKETS = 1 << 20
 ALWAYS_THERE = ("low", "high", "mean", "mean_low", "mean_high")
-PERHAPS_THERE = ("variance", "variance_low", "variance_high", "fit", "heavy_low_end", "heavy_high_end")
+PERHAPS_THERE = (
+    *("variance", "variance_low", "variance_high", "fit", "heavy_low_end", "heavy_high_end"),
+    *("central_epsilon", "lying_bound", "epsilon"),
+)
 
 
 def check_snapshot(record: Mapping[str, Any]) -> Snapshot:
@@ -28,7 +31,7 @@ def check_snapshot(record: Mapping[str, Any]) -> Snapshot:
         raise ValueError(f"something else than a snapshot: {type(error).__name__} {error}") from None
     key, pane = snapshot.key, snapshot.pane
     texts = (key.collection, key.group or "", pane.timing, snapshot.status, snapshot.unit, *snapshot.revisions)
-    texts = (*texts, snapshot.time_zone or "")
+    texts = (*texts, snapshot.time_zone or "", snapshot.intervals or "", snapshot.mechanism or "")
     _demand(
         all(isinstance(text, str) for text in (*texts, snapshot.estimator, snapshot.software)), "a text that is none"
     )
@@ -63,6 +66,10 @@ def _check_distribution(snapshot: Snapshot) -> None:
     band = [snapshot.cdf_points, snapshot.cdf_low, snapshot.cdf_high]
     sizes = {None if part is None else part.size for part in band}
     _demand(len(sizes) == 1, "a band with an end missing")
+    edges, *bounds = (getattr(snapshot, name) for name in ("density_edges", "density_low", "density_high"))
+    sizes = {None if part is None else part.size for part in bounds}
+    _demand(sizes == {None if edges is None else edges.size - 1}, "bins with an end missing")
+    _demand(edges is None or bool((np.diff(edges) > 0).all()), "bins without width")
 
 
 def _finite(value: Any) -> bool:
@@ -76,7 +83,8 @@ def _demand(holds: bool, otherwise: str) -> None:
 
 def drop_arrays(snapshot: Snapshot) -> Snapshot:
     """Its numbers alone: a thousand windows of them fit in memory, the distributions are read when asked for."""
-    return replace(snapshot, probabilities=None, cdf_points=None, cdf_low=None, cdf_high=None)
+    nothing: dict[str, Any] = dict.fromkeys(ARRAY_FIELDS)
+    return replace(snapshot, **nothing)
 
 
 def series(snapshots: Sequence[Snapshot]) -> dict[str, Any]:
@@ -105,6 +113,7 @@ def picture(snapshot: Snapshot) -> dict[str, Any]:
         **{name: getattr(snapshot, name) for name in (*ALWAYS_THERE, *PERHAPS_THERE)},
         **{name: getattr(snapshot, name) for name in ("reports", "iterations", "converged")},
         **{name: shown(getattr(snapshot, name)) for name in ("status", "estimator", "software")},
+        **{name: shown(getattr(snapshot, name) or "") for name in ("intervals", "mechanism")},
         **{name: getattr(snapshot, name) for name in ARRAY_FIELDS},
         "edges": None if snapshot.probabilities is None else snapshot.edges,
         "quantiles": quantiles,

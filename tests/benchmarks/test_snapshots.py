@@ -16,6 +16,7 @@ def test_a_pane_holds_the_one_before():
 
 def test_ratios_are_medians_with_their_range():
     assert snapshots._faster([2.0, 9.0, 4.0], [1.0, 1.0, 1.0]) == "4.0× faster (2.0× to 9.0×)"
+    assert snapshots._slower([2.0, 9.0, 4.0], [1.0, 1.0, 1.0]) == "4.0× the time (2.0× to 9.0×)"
 
 
 def test_every_comparison_has_a_row(monkeypatch):

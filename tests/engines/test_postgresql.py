@@ -8,6 +8,7 @@ import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -494,12 +495,14 @@ def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(po
     assert write_snapshots(postgres, [make_snapshot(generation=1)]) == 1
 
 
-def test_rows_of_the_first_version_stay_and_gain_columns_that_are_null(postgres):
-    """A table as the first version made and filled it."""
-    first = replace(make_snapshot(), heavy_low_end=None, heavy_high_end=None)
+@pytest.mark.parametrize("earlier", range(1, NOW))
+def test_rows_of_earlier_versions_stay_and_gain_columns_that_are_null(postgres, earlier):
+    """A table as the earlier version made and filled it."""
+    later = set(chain.from_iterable(SNAPSHOT.additions[earlier - 1 :]))
+    first = replace(make_snapshot(), **dict.fromkeys(later & vars(make_snapshot()).keys()))
     with connect(postgres.url) as connection:
-        migrate(connection, MIGRATIONS[:1])
-        old_columns = {name: kind for name, kind in columns().items() if name not in SNAPSHOT.added}
+        migrate(connection, MIGRATIONS[:earlier])
+        old_columns = {name: kind for name, kind in columns().items() if name not in later}
         column_list = ", ".join(f'"{name}"' for name in old_columns)
         placeholders = ", ".join(f"%({name})s::{kind}" for name, kind in old_columns.items())
         connection.execute(f"INSERT INTO hushgram_snapshots ({column_list}) VALUES ({placeholders})", values(first))

@@ -91,6 +91,15 @@ WRONG = [
     ({"estimator": "em", "smoothing": "adaptive"}, "smoothing", "not an option of em, but of ems"),
     ({"mechanism": "haar", "smoothing": "full"}, "smoothing", "not an option of haar, but of ems"),
     ({"solver": "exact"}, "solver", "not an option of ems, but of hh_admm"),
+    ({"intervals": "any"}, "intervals", "smooth, any_shape"),
+    ({"intervals": True}, "intervals", "smooth, any_shape"),
+    (
+        {"mechanism": "hierarchy", "intervals": "any_shape"},
+        "intervals",
+        "smooth with hierarchy; any_shape is there for",
+    ),
+    ({"mechanism": "piecewise", "intervals": "any_shape"}, "intervals", "smooth with piecewise"),
+    ({"buckets": 8192, "intervals": "any_shape"}, "intervals", "any_shape takes at most 4096"),
     ({"minimum_reports": -1}, "minimum_reports", "whole number from 0"),
     ({"groups": "DE"}, "groups", "a list of labels"),
     ({"groups": ["DE", "DE"]}, "groups[1]", "each label only once"),
@@ -308,6 +317,7 @@ def test_only_parameters_of_the_law_change_the_revision():
         {"minimum_reports": 5},
         {"stopping": "converged"},
         {"smoothing": "adaptive"},
+        {"intervals": "any_shape"},
     ]
     irrelevant_changes += [{"estimator": "em"}, {"windows": Windows(size=1000, every=1000)}, {"low": 0.0, "epsilon": 1}]
     assert {replace(c, **change).revision for change in irrelevant_changes} == {c.revision}

@@ -87,12 +87,59 @@ def test_the_picture_shows_the_domain_and_the_numbers():
     assert picture.caption.startswith("5,000 reports · mean")
 
 
-def test_the_outline_rises_with_the_density():
-    probabilities = np.array([0.1, 0.4, 0.3, 0.2])
-    e = Estimate(Domain(0, 1), 4, 1000, "ok", Solution(probabilities=probabilities))
-    outline = _parse_picture(e).svg.find(f"{SVG}path").get("d")
-    tops = [float(part[1:]) for part in outline.split() if part.startswith("V")][:-1]
-    assert (116 - np.array(tops)) / 108 == pytest.approx(probabilities / 0.4, abs=1e-3)
+def _heights(path):
+    """How high level lines stand above the base, in shares of the picture's height."""
+    return [(116 - float(part[1:])) / 108 for part in path.get("d").split() if part.startswith("V")]
+
+
+def _paths(distribution):
+    """The filled density, the band, the whiskers, and the axis with the median."""
+    return list(_parse_picture(distribution).svg.iter(f"{SVG}path"))
+
+
+def test_wide_bins_are_level_and_have_whiskers_from_bound_to_bound():
+    e = _estimate()
+    band = e.readable_bins()
+    wide = np.round(np.diff(band.edges) / 0.3) > 10  # of 600 buckets, 64 bins have 9 or 10
+    assert wide.any()
+    shares = e.probability(band.edges[:-1], band.edges[1:]) / np.diff(band.edges)
+    filled, _, whiskers, _ = _paths(e)
+    heights = _heights(filled)[:-1]
+    scale = 1 / band.high.max()
+    for share, low, high in zip(shares[wide], band.low[wide], band.high[wide], strict=True):
+        assert np.isclose(heights, share * scale, atol=2e-3).any()
+        assert any(np.isclose(_heights(whiskers), high * scale, atol=2e-3))
+        assert f"{116 - 108 * low * scale:.1f} V{116 - 108 * high * scale:.1f}" in whiskers.get("d")
+    assert whiskers.get("d").count("M") == wide.sum()
+
+
+def test_fine_bins_show_the_curve_and_a_band_instead():
+    c = Collection(name="c", low=0, high=1, epsilon=4.0, buckets=64)
+    e = c.estimate(c.tally(c.simulate(np.random.default_rng(1).beta(2, 3, 500_000), seed=1)))
+    band = e.readable_bins()
+    assert band.low.size == 64
+    filled, shaded, whiskers, _ = _paths(e)
+    assert whiskers.get("d") == ""
+    assert _heights(filled)[:-1] == pytest.approx(e.density / band.high.max(), abs=1e-3)
+    assert _heights(shaded) == pytest.approx(
+        [*band.high / band.high.max(), *band.low[::-1] / band.high.max()], abs=1e-3
+    )
+
+
+def test_few_reports_are_drawn_faintly_and_none_as_a_level():
+    c = Collection(name="c", low=0, high=1, epsilon=1.0, buckets=64)
+    few, none = (c.estimate(c.tally(c.simulate([0.3] * count, seed=1))) for count in (50, 0))
+    for estimate in (few, none):
+        assert _parse_picture(estimate).svg.get("opacity") == "0.45"
+    assert _parse_picture(_estimate()).svg.get("opacity") is None
+    filled, _, whiskers, _ = _paths(none)
+    assert _heights(filled)[:-1] == [1.0] * 64
+    assert whiskers.get("d") == ""
+
+
+def test_a_law_that_is_not_known_supports_no_shape():
+    e = Estimate(Domain(0, 1), 4, 1000, "ok", Solution(probabilities=np.array([0.1, 0.4, 0.3, 0.2])))
+    assert _heights(_paths(e)[0])[:-1] == [1.0] * 4
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushgram.greatest_error import DRAWS, greatest_error
+from hushgram.greatest_error import DRAWS, greatest_change, greatest_error
 
 
 def bridge(size):
@@ -59,3 +59,19 @@ def test_negative_directions_of_an_approximate_covariance_do_not_count():
     expected = stats.norm.ppf(0.975) * np.sqrt(2.0) * np.abs(directions[:, 2]).max()
     for covariance in (indefinite, positive):  # within four standard errors of a quantile of 1000 draws
         assert greatest_error(covariance, 0.95) == pytest.approx(expected, rel=0.1)
+
+
+def test_changes_are_those_of_their_own_law():
+    """Steps of a walk, each over its deviation, are independent: the odds of failing are those above."""
+    variances = np.array([1.0, 4.0, 0.25, 9.0, 1e-4])
+    walk = np.pad(np.cumsum(np.cumsum(np.diag(variances), axis=0), axis=1), (1, 0))
+    steps = np.arange(5)
+    half = greatest_change(walk, steps, steps + 1, 0.95)
+    assert (2 * stats.norm.cdf(half) - 1) ** 5 == pytest.approx(0.95, abs=4.5 * np.sqrt(0.95 * 0.05 / DRAWS))
+
+
+def test_changes_that_are_known_do_not_count():
+    """A bridge returns to zero: from end to end it changes by a rounding error at most."""
+    inner = greatest_change(bridge(17), np.array([0]), np.array([8]), 0.95)
+    assert greatest_change(bridge(17), np.array([0, 0]), np.array([8, 16]), 0.95) == inner
+    assert greatest_change(np.zeros((2, 2)), np.array([0]), np.array([1]), 0.95) == 0

@@ -115,7 +115,7 @@ def test_windows_know_their_events_and_show_notes_where_the_log_cuts_them(collec
     age, commute = (re.split(r"\n  (?=2026)", part)[1:] for part in hours.split("\n\n"))  # notes stand below their row
     assert commute[0].endswith("\n    the log begins at 05:12, inside this window")
     assert ["inside this window" in row for row in commute] == [True, False, True]
-    assert re.search(r"\n    the log ends at 07:(29|30), inside this window$", commute[2])
+    assert re.search(r"\n    the log ends at 07:(29|30), inside this window$", commute[2], re.MULTILINE)
     assert ["begins" in row for row in age] == [True, True, False, False]
     assert ["ends" in row for row in age] == [False, False, True, True]
     assert "    the log begins at 05:12, inside this window\n    the log ends at 07:" in days

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hushgram import load_collections
 from hushgram.pipelines.cli import command, tables
 from hushgram.pipelines.cli.tables import table_lines, table_width
+from hushgram.transforms import trust
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CELLS = st.text(st.sampled_from("abc[]{}:/群é0189,.±…-"), max_size=30)
@@ -66,6 +68,21 @@ def test_show_puts_the_truth_below_and_marks_the_intervals_that_miss_it(results,
         f"\n{4 - missed} of 4 intervals hold the truth; * marks the others.\nOf 95 % intervals 1 in 20 misses it"
         in output
     )
+
+
+def test_show_says_how_far_results_can_be_trusted(results, capsys):
+    assert command.main(["show", f"{results}/results"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("  How far can I trust this?")
+    [collection] = load_collections(results / "c.yaml").values()
+    fewest = min(json.loads(line)["reports"] for line in (results / "truth.jsonl").read_text().splitlines())
+    central = trust.central_epsilon(collection, {collection.revision: fewest})
+    assert [re.sub(" +", " ", line.strip()) for line in lines[start + 1 :]] == [
+        "ε: 1 towards whoever sees a report (square_wave)",
+        f"central ε: {central:.3f} at most towards readers of the tallies alone, δ = 10⁻⁸",
+        "intervals: for smooth distributions; may miss beside jumps and spikes",
+        "1 % of liars: could shift a cumulative share by up to 2.7 percentage points",
+    ]
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

@@ -82,10 +82,22 @@ def test_histograms_survive_a_round_trip():
 
 
 MORE = {"events": EVENTS, "heavy_low_end": 0.97, "heavy_high_end": None, "time_zone": "Europe/Berlin"}
+TRUST = {
+    "density_edges": np.array([0.0, 90.0, 180.0]),
+    "density_low": np.array([0.0, 0.004]),
+    "density_high": np.array([0.005, 0.008]),
+    "intervals": "smooth",
+    "central_epsilon": 0.05,
+    "lying_bound": 0.027,
+    "epsilon": 1.0,
+    "mechanism": "square_wave",
+}
 
 
 @pytest.mark.parametrize(
-    "unknown", [{}, UNKNOWN, {"fit": None}, MORE], ids=["all known", "a mean only", "no fit", "later fields"]
+    "unknown",
+    [{}, UNKNOWN, {"fit": None}, MORE, TRUST],
+    ids=["all known", "a mean only", "no fit", "version 2", "version 3"],
 )
 def test_snapshots_survive_a_round_trip(unknown):
     value = Snapshot(**{**FULL, **unknown})

@@ -4,6 +4,7 @@ import io
 import pickle
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 
 import fastavro
 import numpy as np
@@ -75,6 +76,22 @@ def test_a_snapshot_answers_with_the_intervals_that_it_holds(estimate_and_snapsh
     assert snapshot.interval("quantile", 3 * 0.05) == estimate.interval("quantile", 0.15)
     assert snapshot.interval("quantile", []).low.shape == (0,)
     assert [array.tolist() for array in snapshot.band()] == [array.tolist() for array in estimate.band()]
+    assert [part.tolist() for part in snapshot.readable_bins()] == [part.tolist() for part in estimate.readable_bins()]
+
+
+def test_what_the_reports_support_is_spread_evenly_in_readable_bins(estimate_and_snapshot):
+    for distribution in estimate_and_snapshot:
+        edges, supported = distribution.readable_bins().edges, distribution.supported
+        assert 1 < edges.size - 1 < supported.size
+        assert np.isin(distribution.edges[1:-1][np.diff(supported) != 0], edges).all()
+        below = np.searchsorted(distribution.edges, edges)
+        for start, end in pairwise(below.tolist()):
+            assert supported[start:end].sum() == pytest.approx(distribution.probabilities[start:end].sum())
+        assert not supported.flags.writeable
+    older = replace(estimate_and_snapshot[1], density_edges=None)
+    assert older.supported.tolist() == older.probabilities.tolist()
+    assert older._repr_html_().count("<path") == 4  # a curve without a band
+    assert replace(older, probabilities=None).supported is None
 
 
 def test_intervals_of_shares_come_from_the_band_and_hold_those_of_the_estimate(estimate_and_snapshot):
@@ -99,6 +116,8 @@ def test_a_snapshot_does_not_invent_intervals(estimate_and_snapshot):
         (lambda: snapshot.interval("mean", level=0.9), "at 95% only, not at 0.9"),
         (lambda: snapshot.band(0.99), "at 95% only, not at 0.99"),
         (lambda: replace(snapshot, cdf_points=None).band(), "no band"),
+        (lambda: snapshot.readable_bins(0.99), "at 95% only, not at 0.99"),
+        (lambda: replace(snapshot, density_edges=None).readable_bins(), "no bounds of its density"),
         (lambda: replace(snapshot, quantiles=()).interval("median"), "quantile 0.5, only of: none"),
         (lambda: replace(snapshot, variance_low=None).interval("std"), "no interval of the variance"),
     ]:
@@ -117,7 +136,13 @@ def test_a_snapshot_of_a_mean_answers_with_the_mean():
     assert snapshot.mean == estimate.mean
     assert snapshot.interval("mean") == estimate.interval("mean")
     assert isinstance(snapshot, PlottableHistogram)
-    for question in (snapshot.band, snapshot.to_frame, lambda: snapshot.std, lambda: snapshot.interval("variance")):
+    for question in (
+        snapshot.band,
+        snapshot.readable_bins,
+        snapshot.to_frame,
+        lambda: snapshot.std,
+        lambda: snapshot.interval("variance"),
+    ):
         with pytest.raises(NotEstimableError, match="a mean only"):
             question()
     assert "mean=" in repr(snapshot)
@@ -129,7 +154,7 @@ def test_arrays_of_a_snapshot_are_read_only(estimate_and_snapshot):
         pickle.loads(pickle.dumps(estimate_and_snapshot[1])),
         replace(estimate_and_snapshot[1], reports=7),
     ):
-        for array in (snapshot.probabilities, snapshot.edges, *snapshot.band()):
+        for array in (snapshot.probabilities, snapshot.edges, *snapshot.band(), *snapshot.readable_bins()):
             assert not array.flags.writeable
 
 
@@ -180,3 +205,12 @@ def test_snapshots_with_reports_in_common_are_not_compared(estimate_and_snapshot
     after = _move(total, window_start=snapshot.key.window_end, window_end=snapshot.key.window_end + hour)
     assert snapshot.compare(after).mean.value == 0
     assert snapshot.compare(_move(snapshot, collection="other")).mean.value == 0
+
+
+def test_values_at_the_low_end_are_within_the_stored_bounds_for_any_shape():
+    """All devices have the lowest value: the distribution function is 1 there already."""
+    c = Collection(name="commute", epsilon=1.0, buckets=64, low=0, high=180, intervals="any_shape")
+    counts = c.tally(c.simulate(np.zeros(20_000), seed=1))
+    [snapshot] = snapshots(c, [(Key("commute", None, 0, 3_600_000), Pane(), Tallies({c.revision: (20_000, counts)}))])
+    assert snapshot.intervals == "any_shape"
+    assert snapshot.interval("cdf", 0.0).high == 1.0

@@ -58,8 +58,12 @@ def expected_samples(newest, refused, unreadable, ending=""):
             "mean": s.mean,
             "mean_low": s.mean_low,
             "mean_high": s.mean_high,
+            "central_epsilon": s.central_epsilon,
+            "lying_bound": s.lying_bound,
         }
-        samples |= {(f"hushgram_{name}", make_labels(s.key)): value for name, value in numbers.items()}
+        samples |= {
+            (f"hushgram_{name}", make_labels(s.key)): value for name, value in numbers.items() if value is not None
+        }
         for q in s.quantiles or ():
             quantile_labels = make_labels(s.key, share=f"{q.share:g}")
             samples |= {

@@ -31,6 +31,8 @@ class Entry:
     mean_low: float
     mean_high: float
     quantiles: tuple[Quantile, ...]
+    central_epsilon: float | None = None
+    lying_bound: float | None = None
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -60,6 +62,8 @@ class Board:
             s.reports,
             *means,
             s.quantiles or (),
+            s.central_epsilon,
+            s.lying_bound,
         )
         return cls({(key.collection, key.group): entry})
 

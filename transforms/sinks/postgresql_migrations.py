@@ -89,6 +89,31 @@ MIGRATIONS = (
     COMMENT ON COLUMN hushgram_snapshots.time_zone
         IS 'Whose days the windows of the collection follow. Null for UTC.';
     """,
+    """
+    ALTER TABLE hushgram_snapshots
+        ADD COLUMN density_edges double precision[],
+        ADD COLUMN density_low double precision[],
+        ADD COLUMN density_high double precision[],
+        ADD COLUMN intervals text,
+        ADD COLUMN central_epsilon double precision,
+        ADD COLUMN lying_bound double precision,
+        ADD COLUMN epsilon double precision,
+        ADD COLUMN mechanism text;
+    COMMENT ON COLUMN hushgram_snapshots.density_edges
+        IS 'The edges of bins that are no finer than the reports can tell apart, one more than there are bins.';
+    COMMENT ON COLUMN hushgram_snapshots.density_low
+        IS 'Lower bounds of the average density in each of these bins, which hold for all of them at once.';
+    COMMENT ON COLUMN hushgram_snapshots.density_high
+        IS 'Upper bounds of the average density in each of these bins, which hold for all of them at once.';
+    COMMENT ON COLUMN hushgram_snapshots.intervals
+        IS 'What intervals assume: smooth, that the distribution is; any_shape, nothing.';
+    COMMENT ON COLUMN hushgram_snapshots.central_epsilon
+        IS 'The epsilon, with a delta of 1e-8, towards readers who see no single report, only the tally.';
+    COMMENT ON COLUMN hushgram_snapshots.lying_bound
+        IS 'How far the distribution function could be off if 1 % of the devices lied and looked honest.';
+    COMMENT ON COLUMN hushgram_snapshots.epsilon IS 'That of current devices, towards whoever sees a report.';
+    COMMENT ON COLUMN hushgram_snapshots.mechanism IS 'That of current devices.';
+    """,
 )
 
 TYPES = {

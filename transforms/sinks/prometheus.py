@@ -21,7 +21,7 @@ from hushgram.transforms.dead_letters import ByMinute
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.sinks.latest import Board, BoardCoder, Entry, MergeBoards
 
-GAUGES: dict[str, tuple[str, Callable[[Entry], float]]] = {
+GAUGES: dict[str, tuple[str, Callable[[Entry], float | None]]] = {
     "hushgram_reports": ("Reports in the newest window.", lambda entry: entry.reports),
     "hushgram_status_ok": ("Whether these are as many as the collection asks for.", lambda entry: entry.status == "ok"),
     "hushgram_window_start_timestamp_seconds": ("When the newest window began.", lambda e: e.window_start / 1000),
@@ -29,7 +29,16 @@ GAUGES: dict[str, tuple[str, Callable[[Entry], float]]] = {
     "hushgram_mean": ("Estimated mean of the values in the newest window.", lambda entry: entry.mean),
     "hushgram_mean_low": ("Lower end of the mean's 95 % interval.", lambda entry: entry.mean_low),
     "hushgram_mean_high": ("Upper end of the mean's 95 % interval.", lambda entry: entry.mean_high),
+    "hushgram_central_epsilon": (
+        "Upper bound of epsilon, with a delta of 1e-8, towards readers of nothing but the newest window's tally.",
+        lambda entry: entry.central_epsilon,
+    ),
+    "hushgram_lying_bound": (
+        "How far the distribution function could be off if 1 % of the devices lied and looked honest.",
+        lambda entry: entry.lying_bound,
+    ),
 }
+"""What is not known of a window has no sample."""
 QUANTILES: dict[str, tuple[str, Callable[[Quantile], float]]] = {
     "hushgram_quantile": ("Value below which a share of the values lies.", lambda quantile: quantile.value),
     "hushgram_quantile_low": ("Lower end of the quantile's 95 % interval.", lambda quantile: quantile.low),
@@ -60,10 +69,11 @@ class _Families:
     def collect(self) -> Iterator[Any]:
         entries = sorted(self.board.entries.items(), key=lambda item: (item[0][0], item[0][1] or ""))
         for name, (text, number) in GAUGES.items():
-            yield _family(name, text, "gauge", ((_labels(key), number(entry)) for key, entry in entries))
-        for name, (text, value) in QUANTILES.items():
+            known = ((_labels(key), value) for key, entry in entries if (value := number(entry)) is not None)
+            yield _family(name, text, "gauge", known)
+        for name, (text, end) in QUANTILES.items():
             samples = (
-                ({**_labels(key), "share": f"{quantile.share:g}"}, value(quantile))
+                ({**_labels(key), "share": f"{quantile.share:g}"}, end(quantile))
                 for key, entry in entries
                 for quantile in entry.quantiles
             )
