@@ -25,6 +25,7 @@ from hushgram._arrays import IntArray
 from hushgram._validation import check_share
 from hushgram.alpha_spending import share_of_test
 from hushgram.collection import Collection
+from hushgram.comparison import same_distribution
 from hushgram.intervals import NotEstimableError
 from hushgram.mechanisms import Mechanism
 
@@ -67,14 +68,18 @@ class TimedTally:
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
-    """A window that differs from its reference: by a p-value that is below the level of this comparison."""
+class WindowComparison:
+    """A window beside its reference: they differ if the p-value is at most the level of this comparison."""
 
     window: TimedTally
     against: Against
     reference: TimedTally
     pvalue: float
     level: float
+
+    @property
+    def differs(self) -> bool:
+        return self.pvalue <= self.level
 
 
 @dataclass(frozen=True)
@@ -89,27 +94,29 @@ class PassedOver:
 
 @dataclass(frozen=True)
 class Changes:
-    """What was found in some windows: those that differ, those that could not be compared, and what was compared."""
+    """All comparisons of some windows, in the order of time, and the windows that could not be compared."""
 
-    found: tuple[Change, ...] = ()
+    comparisons: tuple[WindowComparison, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
-    comparisons: int = 0
+
+    @cached_property
+    def found(self) -> tuple[WindowComparison, ...]:
+        """The windows that differ, each beside what it differs from."""
+        return tuple(comparison for comparison in self.comparisons if comparison.differs)
 
     def __add__(self, other: Changes) -> Changes:
-        return Changes(
-            self.found + other.found, self.passed_over + other.passed_over, self.comparisons + other.comparisons
-        )
+        return Changes(self.comparisons + other.comparisons, self.passed_over + other.passed_over)
 
 
 def find_changes(
     collection: Collection,
     windows: Iterable[TimedTally],
     *,
-    test: Test,
     against: Sequence[Against] = REFERENCES,
     false_alarm_rate: float = FALSE_ALARM_RATE,
+    test: Test = same_distribution,
 ) -> Changes:
-    """The windows that differ from those before them, in the order of time.
+    """The comparisons of all windows with those before them; `found` has those that differ.
 
     Each window of each group comes once, with its best pane; those that are still open should be left out. Of sliding
     windows, those are compared that share no time with one before.
@@ -122,9 +129,12 @@ def find_changes(
     ...     TimedTally(None, hour, hour + 1, {commute.revision: commute.tally(commute.simulate(minutes, seed=hour))})
     ...     for hour, minutes in enumerate(hours)
     ... ]
+    >>> for change in find_changes(commute, windows).found:
+    ...     print(change.window.start, change.against, change.reference.windows)
+    5 preceding 5
+    6 changed 1
     """
-    detector = ChangeDetector(collection, test, against, false_alarm_rate)
-    return detector.judge(windows)
+    return ChangeDetector(collection, against, false_alarm_rate, test).judge(windows)
 
 
 class ChangeDetector:
@@ -133,9 +143,9 @@ class ChangeDetector:
     def __init__(
         self,
         collection: Collection,
-        test: Test,
         against: Sequence[Against] = REFERENCES,
         false_alarm_rate: float = FALSE_ALARM_RATE,
+        test: Test = same_distribution,
     ) -> None:
         self.collection = collection
         self.test = test
@@ -170,18 +180,16 @@ class ChangeDetector:
         reason = self._reason_to_pass_over(window)
         if reason is not None:
             return Changes(passed_over=(_passed_over(window, reason),))
-        course, found, comparisons = self._courses[window.group], list[Change](), 0
+        course, comparisons = self._courses[window.group], list[WindowComparison]()
         for against, reference in course.references(window):
             if against in self.against:
                 try:
                     pvalue = self.test(self._reports(window), self._reports(reference))
                 except NotEstimableError:
                     return Changes(passed_over=(_passed_over(window, "not_comparable"),))
-                comparisons += 1
-                if pvalue <= level:
-                    found.append(Change(window, against, reference, pvalue, level))
-        course.go_on(window, changed=any(change.against != "week_before" for change in found))
-        return Changes(tuple(found), (), comparisons)
+                comparisons.append(WindowComparison(window, against, reference, pvalue, level))
+        course.go_on(window, changed=any(one.differs and one.against != "week_before" for one in comparisons))
+        return Changes(tuple(comparisons))
 
     def _reason_to_pass_over(self, window: TimedTally) -> Reason | None:
         if any(revision not in self.collection.revisions for revision in window.tallies):
