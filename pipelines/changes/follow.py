@@ -105,7 +105,7 @@ class Follower:
 
     def _complain_once(self, collection: Collection, passed: PassedOver) -> None:
         """For each collection and reason: windows with too few reports may come by the thousand."""
-        what = f"{shown(collection.name)}: not compared: windows that {REASONS[passed.reason]}"
+        what = f"{shown(collection.name)}: not compared: {REASONS[passed.reason]}"
         if what not in self._complaints:
             self._complaints.add(what)
             key = Key(collection.name, passed.group, passed.start, passed.end)

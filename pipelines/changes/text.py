@@ -14,13 +14,13 @@ from hushgram.pipelines.cli.tables import table_lines
 from hushgram.pipelines.formatting import clocks_of, count, share, shown
 
 REASONS: dict[Reason, str] = {
-    "overlapping": "share time with one before, or came after a later one",
-    "no_reports": "have no reports",
-    "too_few": "have too few reports; `hushgram rollup` merges them into longer ones",
-    "unknown_revision": "have reports of parameters that the collection neither has nor lists under `previous`, such "
-    "as another domain",
-    "damaged": "have tallies that no reports add up to",
-    "not_comparable": "have reports that no test can compare",
+    "overlapping": "it shares time with one before, or came after a later one",
+    "no_reports": "no reports",
+    "too_few": "too few reports; `hushgram rollup` merges windows into longer ones",
+    "unknown_revision": "reports of parameters that the collection neither has nor lists under `previous`, such as "
+    "another domain",
+    "damaged": "a tally that no reports add up to",
+    "not_comparable": "reports that no test can compare",
 }
 """Why windows were passed over."""
 
@@ -50,9 +50,9 @@ def summary_lines(summary: Summary) -> Iterator[str]:
     compared = count(len(changes.comparisons), "comparison")
     yield f"  {count(len(verdicts), 'change') if verdicts else 'no change'} found in {compared}"
     for reason, times in Counter(passed.reason for passed in changes.passed_over).items():
-        yield f"  not compared: {count(times, 'window')} that {REASONS[reason]}"
+        yield f"  not compared: {count(times, 'window')}: {REASONS[reason]}"
     if summary.open:
-        yield f"  not compared: {count(summary.open, 'window')} still open"
+        yield f"  not compared: {count(summary.open, 'window')}: still open"
     rate = share(summary.false_alarm_rate)
     yield f"  false alarms: at most {rate} of collections ever have one, over all their windows and groups"
 
