@@ -14,6 +14,7 @@ from scipy import stats
 from hushgram import Collection, NotEstimableError, Windows
 from hushgram.alpha_spending import HALF_SPENT, share_of_test, spent_share
 from hushgram.changes import ChangeDetector, Changes, TimedTally, find_changes, week_before
+from hushgram.simulation import draw_tally
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -236,8 +237,8 @@ def test_a_wrong_rate_is_refused(rate):
 def draw_windows(rng, laws, reports, collection=WAVE, group=None):
     """Hours whose values have these distributions over the buckets."""
     for hour, law in enumerate(laws):
-        counts = rng.multinomial(reports, collection.mechanism.forward(law))
-        yield TimedTally(group, hour * HOUR, (hour + 1) * HOUR, {collection.revision: counts})
+        tally = draw_tally(collection, law, reports, rng)
+        yield TimedTally(group, hour * HOUR, (hour + 1) * HOUR, {collection.revision: tally})
 
 
 def bucket_law(a, b, buckets=16):

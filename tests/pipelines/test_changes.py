@@ -17,6 +17,7 @@ from hushgram.pipelines.cli import command
 from hushgram.pipelines.results import read_results
 from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
 from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
+from hushgram.simulation import draw_tally
 from hushgram.transforms.estimation import histogram, snapshots
 from hushgram.transforms.sinks.files import FORMATS, window_name, write_window
 from hushgram.transforms.tallies import Tallies
@@ -39,8 +40,7 @@ BEFORE, AFTER = stats.gamma(4, scale=9), stats.gamma(4, scale=13)
 
 def make_tally(collection, truth, reports, rng):
     edges = np.linspace(collection.low, collection.high, collection.buckets + 1)
-    law = np.diff(np.append(truth.cdf(edges[:-1]), 1.0))
-    return rng.multinomial(reports, collection.mechanism.forward(law / law.sum()))
+    return draw_tally(collection, np.diff(np.append(truth.cdf(edges[:-1]), 1.0)), reports, rng)
 
 
 def make_windows(collection, hour, truths, reports=20_000, pane=ON_TIME):
