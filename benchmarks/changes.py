@@ -99,7 +99,7 @@ def is_found(setting: tuple[str, int, float, int], seed: int) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=1000, help="simulated collections for each number")
+    parser.add_argument("--runs", type=int, default=200, help="simulated collections for each number")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     options = parser.parse_args()
     with Pool(options.jobs) as pool:
@@ -115,38 +115,31 @@ Each = Callable[..., list[tuple[int, float]]]
 
 
 def false_alarms(each: Each, seeds: Sequence[int]) -> Iterator[str]:
-    yield table(
-        [["shape", "reports", "groups", "with a false alarm at 5 %", "at most", "false alarms at 100 %", "levels"]]
-    )
+    heading = ["shape", "reports", "groups", "with a false alarm at 5 %", "at most", "false alarms at 100 %", "levels"]
+    yield table([heading])
+    most = f"{FALSE_ALARM_RATE * spent_share(HOURS):.1%}"
+    all_few, all_many = list[tuple[int, float]](), list[tuple[int, float]]()
     for setting in SETTINGS:
         few, many = (each(partial(quiet_collection, setting, rate), seeds) for rate in (FALSE_ALARM_RATE, 1.0))
-        share = np.mean([found > 0 for found, _ in few])
         shape, reports, groups = setting
-        most = FALSE_ALARM_RATE * spent_share(HOURS)
-        yield table(
-            [
-                [
-                    shape,
-                    f"{reports:,}",
-                    str(groups),
-                    f"{share:.1%}",
-                    f"{most:.1%}",
-                    *(f"{mean:.3f}" for mean in np.mean(many, axis=0)),
-                ]
-            ]
-        )
+        yield table([[shape, f"{reports:,}", str(groups), share_with_any(few), most, *averages(many)]])
+        all_few, all_many = all_few + few, all_many + many
+    yield table([["all", "", "", share_with_any(all_few), most, *averages(all_many)]])
+
+
+def share_with_any(counts: Sequence[tuple[int, float]]) -> str:
+    return f"{np.mean([found > 0 for found, _ in counts]):.1%}"
+
+
+def averages(counts: Sequence[tuple[int, float]]) -> list[str]:
+    return [f"{mean:.3f}" for mean in np.mean(counts, axis=0)]
 
 
 def after_a_change(each: Each, seeds: Sequence[int]) -> Iterator[str]:
-    yield table(
-        [["shift", "with a false alarm after it, at 5 %", "levels", "false alarms after it, at 100 %", "levels"]]
-    )
+    yield table([["shift", "with a false alarm after it, at 5 %", "false alarms after it, at 100 %", "levels"]])
     for shift in SHIFTS:
         few, many = (each(partial(changed_collection, shift, rate), seeds) for rate in (FALSE_ALARM_RATE, 1.0))
-        share, level = np.mean([found > 0 for found, _ in few]), np.mean([level for _, level in few])
-        yield table(
-            [[f"{shift:g}", f"{share:.2%}", f"{level:.2%}", *(f"{mean:.3f}" for mean in np.mean(many, axis=0))]]
-        )
+        yield table([[f"{shift:g}", share_with_any(few), *averages(many)]])
 
 
 def power(each: Each, seeds: Sequence[int]) -> Iterator[str]:

@@ -121,7 +121,7 @@ def summarise(definitions: Definitions, against: Sequence[Against], rate: float)
         histograms[histogram.key.collection].append(histogram)
     summaries = []
     for name, own in histograms.items():
-        collection = definitions.find(name)
+        collection = definitions.find(name, own)
         if collection is None:
             raise UsageError(f"{definitions.directory}: no snapshots of {name!r} there; give --collections FILE")
         windows = timed_tallies(own)

@@ -96,7 +96,9 @@ class Follower:
     def _detector(self, name: str) -> ChangeDetector | None:
         """None until there is a snapshot that tells what the collection is."""
         if name not in self._detectors:
-            collection = self.definitions.find(name)
+            collection = self.definitions.find(
+                name, [waiting for key, waiting in self._waiting.items() if key.collection == name]
+            )
             if collection is None:
                 return None
             detector = ChangeDetector(collection, self.against, self.false_alarm_rate)

@@ -123,7 +123,7 @@ def verdicts_on(
 
     `verdict.key` says when and in which group, `verdict.sentence` what.
     """
-    collection = recognise_collection(snapshots)
+    collection = recognise_collection(snapshots, histograms)
     if collection is None:
         return []
     changes = find_changes(

@@ -304,23 +304,23 @@ def test_snapshots_tell_their_collection(parameters):
     collection = Collection(**{**COMMUTE.to_dict(), "groups": [], **parameters})
     counts = collection.tally(collection.simulate(BEFORE.rvs(500, random_state=3), seed=3))
     windows = [(Key("commute", None, START, START + HOUR), Pane(), Tallies({collection.revision: (500, counts)}))]
-    recognised = recognise_collection(snapshots(collection, windows))
+    recognised = recognise_collection(snapshots(collection, windows), [histogram(*window) for window in windows])
     assert recognised.revision == collection.revision
     assert (recognised.estimator, recognised.domain) == (collection.estimator, collection.domain)
     assert (recognised.minimum_reports > 500) == (collection.minimum_reports > 500)
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [{"low": 5.0, "high": 5.0}, {"scale": "cubic"}, {"revisions": ("0123456789abcdef",)}, {"low": float("nan")}],
+    "damage", [{"low": 5.0, "high": 5.0}, {"scale": "cubic"}, {"low": float("nan")}, {"high": 360.0}]
 )
 def test_snapshots_of_no_collection_tell_none(damage):
-    [(key, pane, tallies)] = make_windows(COMMUTE, 0, {None: BEFORE})
-    [snapshot] = snapshots(COMMUTE, [(key, pane, tallies)])
-    assert recognise_collection([snapshot]) is not None
-    assert recognise_collection([replace(snapshot, **damage)]) is None
-    assert recognise_collection([replace(snapshot, time_zone="Nowhere/None", estimator="none")]) is not None
-    assert recognise_collection([]) is None
+    windows = make_windows(COMMUTE, 0, {None: BEFORE})
+    [snapshot], counts = snapshots(COMMUTE, windows), [histogram(*window) for window in windows]
+    assert recognise_collection([snapshot], counts) is not None
+    assert recognise_collection([replace(snapshot, **damage)], counts) is None
+    assert recognise_collection([replace(snapshot, time_zone="Nowhere/None", estimator="none")], counts) is not None
+    assert recognise_collection([snapshot], []) is None
+    assert recognise_collection([], counts) is None
 
 
 # ---- As results come
