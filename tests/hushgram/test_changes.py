@@ -160,6 +160,14 @@ def test_the_same_hour_of_the_week_before_is_a_reference_of_its_own():
     assert list_verdicts(only) == weekly
 
 
+def test_of_sliding_windows_the_same_one_of_the_week_before_counts():
+    """Every five hours one is judged, which a week is no multiple of."""
+    windows = [make_window(k, end=k + 5) for k in range(180)]
+    compared = list_verdicts(find_changes(WAVE, windows, test=never))
+    assert [one[1] for one in compared if one[2] == "preceding"] == list(range(5, 180, 5))
+    assert [(one[1], one[3], one[4]) for one in compared if one[2] == "week_before"] == [(170, 2, 7), (175, 7, 12)]
+
+
 def test_a_week_long_window_is_compared_with_the_week_before_once():
     windows = [make_window(168 * k, end=168 * (k + 1)) for k in range(3)]
     assert {one.against for one in find_changes(WAVE, windows, test=never).comparisons} == {"preceding"}
