@@ -377,6 +377,21 @@ def test_a_follower_goes_on_after_what_it_cannot_use(tmp_path, capsys):
     assert "damaged.avro: cannot be read" in errors[1]
 
 
+def test_a_follower_waits_for_a_file_system_that_is_away(tmp_path, capsys, monkeypatch):
+    follower = make_follower(tmp_path)
+    for hour in range(8):
+        write_pane(tmp_path, COMMUTE, make_windows(COMMUTE, hour, truths_at(hour)))
+
+    def away(*_):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hushgram.pipelines.changes.follow.result_files", away)
+        assert follower.news() == follower.news() == []
+    assert capsys.readouterr().err.count("cannot be listed: [Errno 5] Input/output error\n") == 1
+    assert len(list_found(follower.news())) == 2
+
+
 def test_a_group_that_comes_after_its_window_was_judged_is_passed_over(tmp_path, capsys):
     follower = make_follower(tmp_path)
     for hour in range(3):
