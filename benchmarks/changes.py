@@ -57,7 +57,7 @@ def simulate(
 
 
 def shifted(shape: str, shift: float) -> FloatArray:
-    """The distribution, moved towards the middle of the domain from where most of it lies."""
+    """The distribution, moved towards the other end of the domain than most of it lies at; hours of the day go round."""
     fine = SHAPES[shape](100 * BUCKETS)
     steps = round(shift * fine.size)
     moved = np.roll(fine, steps if fine[: fine.size // 2].sum() > 0.5 else -steps)
