@@ -1,4 +1,4 @@
-"""How often changes are found where there are none, and where there are: `python -m benchmarks.changes [--runs N]`.
+"""How often changes are found where there are none, and where there are: `python -m benchmarks.changes [--part PART]`.
 
 1. False alarms: collections of 192 hours, so that the last day has a week before, in which nothing changes. A row has
    the share of collections with a false alarm at the stated rate of 5 %, beside the most that the rule lets pass in so
@@ -57,7 +57,7 @@ def simulate(
 
 
 def shifted(shape: str, shift: float) -> FloatArray:
-    """The distribution, moved towards the other end of the domain than most of it lies at; hours of the day go round."""
+    """The distribution, moved towards the end of the domain where less of it lies; hours of the day go round."""
     fine = SHAPES[shape](100 * BUCKETS)
     steps = round(shift * fine.size)
     moved = np.roll(fine, steps if fine[: fine.size // 2].sum() > 0.5 else -steps)
@@ -100,13 +100,14 @@ def is_found(setting: tuple[str, int, float, int], seed: int) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200, help="simulated collections for each number")
+    parser.add_argument("--part", choices=PARTS, help="this one alone (default: all)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     options = parser.parse_args()
     with Pool(options.jobs) as pool:
         each = partial(pool.map, chunksize=8)
         seeds = range(options.runs)
-        for part in (false_alarms, after_a_change, power):
-            for line in part(each, seeds):
+        for part in [options.part] if options.part else PARTS:
+            for line in PARTS[part](each, seeds):
                 print(line, flush=True)
             print()
 
@@ -150,6 +151,9 @@ def power(each: Each, seeds: Sequence[int]) -> Iterator[str]:
                 settings = [(shape, reports, shift, windows) for windows in REFERENCE_WINDOWS]
                 shares = [np.mean(each(partial(is_found, setting), seeds)) for setting in settings]
                 yield table([[shape, f"{reports:,}", f"{shift:g}", *(f"{share:.0%}" for share in shares)]])
+
+
+PARTS = {"false-alarms": false_alarms, "after-a-change": after_a_change, "power": power}
 
 
 if __name__ == "__main__":
