@@ -50,16 +50,18 @@ class Definitions:
         return collection
 
 
-def recognise_collection(snapshots: Sequence[Snapshot], histograms: Iterable[Histogram]) -> Collection | None:
-    """A collection with the newest snapshot's domain that takes the histograms' revisions; None if it knows none.
+def recognise_collection(snapshots: Sequence[Snapshot], histograms: Iterable[Histogram] = ()) -> Collection | None:
+    """A collection with the newest snapshot's domain that takes the revisions of all; None if it knows none.
 
-    Both may be anyone's. Revisions of another domain stay unknown to the collection.
+    Both may be anyone's. Of the snapshots only the newest needs its probabilities. Revisions of another domain stay
+    unknown to the collection.
     """
     if not snapshots:
         return None
     newest = max(snapshots, key=lambda snapshot: snapshot.key.window_start)
-    newest_first = sorted(histograms, key=lambda histogram: histogram.key.window_start, reverse=True)
-    revisions = [revision for histogram in newest_first for revision in histogram.tallies]
+    told = [(s.key.window_start, s.revisions) for s in snapshots]
+    told += [(histogram.key.window_start, tuple(histogram.tallies)) for histogram in histograms]
+    revisions = [revision for _, own in sorted(told, reverse=True) for revision in own]  # of the newest first
     buckets = USUAL_BUCKETS if newest.probabilities is None else newest.probabilities.size
     try:
         collection = recognise(newest.key.collection, newest.domain, buckets, revisions)

@@ -1,18 +1,17 @@
-"""Windows of results, judged: which of them differ from those before, by how much, and a sentence for each."""
+"""Windows of results, and those of them that differ: by how much, and in a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from hushgram import Collection
-from hushgram.changes import FALSE_ALARM_RATE, REFERENCES, Against, TimedTally, WindowComparison, find_changes
+from hushgram.changes import TimedTally, WindowComparison
 from hushgram.comparison import Comparison, Difference
-from hushgram.pipelines.changes.definitions import recognise_collection
 from hushgram.pipelines.formatting import clocks_of, number, shown, span
-from hushgram.schemas.records import Histogram, Key, Snapshot
+from hushgram.schemas.records import Histogram, Key
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,29 +79,6 @@ class Verdict:
             "median": None if self.median is None else self.median._asdict(),
             "sentence": self.sentence,
         }
-
-
-def verdicts_on(
-    histograms: Sequence[Histogram],
-    snapshots: Sequence[Snapshot],
-    *,
-    against: Sequence[Against] = REFERENCES,
-    false_alarm_rate: float = FALSE_ALARM_RATE,
-) -> list[Verdict]:
-    """The changes in the results of one collection, of each window the best; none if its mechanism is not recognised.
-
-    `verdict.key` says when and in which group, `verdict.sentence` what.
-    """
-    collection = recognise_collection(snapshots, histograms)
-    if collection is None:
-        return []
-    changes = find_changes(
-        collection,
-        timed_tallies(histograms),
-        against=against,
-        false_alarm_rate=false_alarm_rate,
-    )
-    return [Verdict(collection, change) for change in changes.found]
 
 
 def timed_tallies(histograms: Iterable[Histogram]) -> list[TimedTally]:

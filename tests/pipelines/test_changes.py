@@ -13,11 +13,9 @@ from hushgram import Collection
 from hushgram.changes import REFERENCES
 from hushgram.pipelines.changes.definitions import Definitions, recognise_collection
 from hushgram.pipelines.changes.follow import Follower
-from hushgram.pipelines.changes.verdicts import verdicts_on
 from hushgram.pipelines.cli import command
-from hushgram.pipelines.results import read_results
 from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
-from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
+from hushgram.schemas.records import Key, Pane
 from hushgram.simulation import draw_tally
 from hushgram.transforms.estimation import histogram, snapshots
 from hushgram.transforms.sinks.files import FORMATS, window_name, write_window
@@ -162,18 +160,19 @@ def test_a_change_that_stays_is_one_line_against_the_week_before(tmp_path, capsy
     assert "  4 changes found in 4 comparisons" in lines
 
 
-def test_the_page_gets_times_groups_and_sentences(results):
-    read = [read_results(str(results), kind, record.from_avro) for kind, record in KINDS]
-    verdicts = verdicts_on(*read)
-    assert {(verdict.key.group, verdict.key.window_start) for verdict in verdicts} == {
-        (None, START + 5 * HOUR),
-        ("Bronx", START + 5 * HOUR),
-    }
-    assert all("than that of the 5 windows before it" in verdict.sentence for verdict in verdicts)
-    assert verdicts_on(read[0], []) == []
-
-
-KINDS = [("histograms", Histogram), ("snapshots", Snapshot)]
+def test_a_mechanism_that_estimates_a_mean_has_changes_of_the_mean(tmp_path, capsys):
+    collection = Collection(name="mean", low=0, high=180, unit="minutes", epsilon=1, mechanism="piecewise")
+    rng = np.random.default_rng(3)
+    for hour, truth in enumerate((BEFORE, BEFORE, AFTER)):
+        counts = collection.tally(collection.simulate(truth.rvs(20_000, random_state=rng), rng))
+        key = Key("mean", None, START + hour * HOUR, START + (hour + 1) * HOUR)
+        write_results(tmp_path, collection, [(key, ON_TIME, Tallies({collection.revision: (20_000, counts)}))])
+    [found] = run_json(capsys, tmp_path)
+    [change] = found["changes"]
+    assert change["median"] is None
+    assert change["sentence"].startswith("The mean of this window is ")
+    assert command.main(["changes", str(tmp_path)]) == 0
+    assert "20,000  -  " in capsys.readouterr().out
 
 
 def test_gauges_show_the_newest_windows(results, tmp_path, capsys):
@@ -314,8 +313,10 @@ def test_snapshots_of_no_collection_tell_none(damage):
     [snapshot], counts = snapshots(COMMUTE, windows), [histogram(*window) for window in windows]
     assert recognise_collection([snapshot], counts) is not None
     assert recognise_collection([replace(snapshot, **damage)], counts) is None
+    assert recognise_collection([replace(snapshot, revisions=())], counts) is not None
     assert recognise_collection([replace(snapshot, time_zone="Nowhere/None", estimator="none")], counts) is not None
-    assert recognise_collection([snapshot], []) is None
+    assert recognise_collection([snapshot]) == recognise_collection([snapshot], counts)
+    assert recognise_collection([replace(snapshot, revisions=())]) is None
     assert recognise_collection([], counts) is None
 
 
