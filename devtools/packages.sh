@@ -1,6 +1,6 @@
 #!/bin/sh
-# Programs of Debian's that the tests start: a browser, a database, Java and its build tool. What is there already is left
-# alone. Elsewhere than on Debian, and without root, nothing is installed: tests that need a missing program say so.
+# Programs of Debian's that the tests start: a browser, a database, Prometheus' checker of rules, Java and its build tool.
+# What is there already is left alone. Elsewhere than on Debian, and without root, nothing is installed: tests that need a missing program say so.
 set -eu
 wanted=""
 command -v chromium >/dev/null || wanted="$wanted chromium"
@@ -8,6 +8,7 @@ ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || wanted="$wanted postgresq
 command -v java >/dev/null || wanted="$wanted default-jdk-headless"
 command -v mvn >/dev/null || wanted="$wanted maven"
 command -v ps >/dev/null || wanted="$wanted procps"
+command -v promtool >/dev/null || wanted="$wanted prometheus"
 [ -n "$wanted" ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "not installed here, and some tests need them:$wanted"

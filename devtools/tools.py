@@ -24,6 +24,7 @@ HOW_TO_GET = {
     "setpriv": "PostgreSQL refuses to be run by root: on Debian `apt-get install util-linux`",
     "curl": "the guide asks Flink with curl: on Debian `apt-get install curl`",
     "chromium": "the page is tested and measured in a browser: on Debian `apt-get install chromium`",
+    "promtool": "alert rules are tested by Prometheus' own program: on Debian `apt-get install prometheus`",
     "ps": "processes are watched with ps: on Debian `apt-get install procps`",
 }
 
