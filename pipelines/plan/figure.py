@@ -219,7 +219,7 @@ def _draw_density(panel: Any, plan: Plan, seen: Example) -> None:
 
 
 def _density(curve: FloatArray) -> FloatArray:
-    """The average density over that of a uniform distribution, between some of the points of a distribution function."""
+    """The density over that of a uniform distribution, on average between some points of a distribution function."""
     some = curve[:: (curve.size - 1) // DENSITY_STEPS or 1]
     return np.diff(some) * (some.size - 1)
 

@@ -125,7 +125,8 @@ def _level_rows(plan: Plan) -> Iterator[list[str]]:
 
 def _legend(plan: Plan) -> Iterator[str]:
     yield f"  ± is half of a 95 % interval, in {shown(plan.request.unit) or 'the unit of the values'}."
-    yield "  The central ε holds, with δ = 10⁻⁸, towards readers who see no reports, only the tally of one such snapshot."
+    if plan.request.mechanism.blanket is not None:
+        yield "  The central ε holds, with δ = 10⁻⁸, towards readers of nothing but the tally of one such snapshot."
     if "w1" not in plan.figures:
         yield f"  {plan.request.mechanism.name} estimates the mean only."
         return
