@@ -46,7 +46,7 @@ def main() -> None:
     print(table([header, ["---"] * len(header)]), flush=True)
     for estimator, shape in product(("ems", "log_spline"), (*SMOOTH, *SPIKY)):
         found = [measure(estimator, shape, reports, options.buckets, options.runs) for reports in REPORTS]
-        print(table([[estimator, shape, *(f"{held:.0%}, {bins:.0f} bins" for held, bins in found)]]), flush=True)
+        print(table([[estimator, shape, *(f"{100 * held:.0f} %, {bins:.0f}" for held, bins in found)]]), flush=True)
 
 
 if __name__ == "__main__":
