@@ -207,6 +207,9 @@ class Estimate(Distribution):
             return self._density_band(*self._any_shape.readable_bins(finest, self.buckets, level))
         if self._law is None:
             return self._density_band(self._equal_bins(1), np.ones(1), np.ones(1))
+        parts = np.unique((self._law.edges * self.buckets).round().astype(np.int64))
+        # Some mechanisms have few bins of their own, and know nothing of what is within them.
+        finest = parts if parts.size <= finest.size else finest
         chosen, low, high = find_readable_bins(*self._bins(finest), np.diff(finest) / self.buckets, level)
         return self._density_band(finest[chosen], low, high)
 
