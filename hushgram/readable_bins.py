@@ -29,7 +29,7 @@ def find_readable_bins(
     >>> shares = np.array([0.7, 0.1, 0.1, 0.1])
     >>> find_readable_bins(shares, 1e-4 * np.eye(4), np.full(4, 0.25), 0.95)[0].tolist()
     [0, 1, 2, 3, 4]
-    >>> find_readable_bins(shares, 4e-3 * np.eye(4), np.full(4, 0.25), 0.95)[0].tolist()
+    >>> find_readable_bins(shares, 6e-3 * np.eye(4), np.full(4, 0.25), 0.95)[0].tolist()
     [0, 1, 4]
     """
     count = shares.size
