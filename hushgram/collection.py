@@ -33,7 +33,7 @@ from hushgram.domain import Domain, check_domain
 from hushgram.estimate import Estimate
 from hushgram.estimators import ESTIMATORS, WARM_ESTIMATORS, Method, Solution, Window, check_method
 from hushgram.estimators.types import METHOD_OPTIONS
-from hushgram.intervals import IntervalKind
+from hushgram.intervals import Assumption, IntervalKind
 from hushgram.mechanisms import (
     Mechanism,
     RandomizedResponse,
@@ -42,7 +42,7 @@ from hushgram.mechanisms import (
     mechanism_options,
     options_of,
 )
-from hushgram.mechanisms.base import chunks
+from hushgram.mechanisms.base import Transition, chunks
 from hushgram.previous import check_previous, earlier_collection
 from hushgram.sampling import collection_generator, os_below
 from hushgram.windows import Windows
@@ -210,6 +210,16 @@ class Collection:
 
     # Server ----------------------------------------------------------------------------------------------------------
 
+    @property
+    def assumption(self) -> Assumption:
+        """What intervals assume: what is asked for by `intervals`, but for mechanisms whose counts are not smoothed.
+
+        >>> Collection(name="commute", low=0, high=180, epsilon=1.0, mechanism="hierarchy").assumption
+        'unsmoothed'
+        """
+        smoothed = isinstance(self.mechanism, Transition)
+        return "unsmoothed" if self.intervals == "smooth" and not smoothed else self.intervals
+
     def tally(self, cells: npt.ArrayLike) -> IntArray:
         """How often each cell was reported, as int64: `tally(a) + tally(b)` is the tally of a and b together."""
         return self.mechanism.tally(cells)
@@ -366,7 +376,7 @@ class Collection:
         reports = sum(self.revisions[revision].mechanism.reports(counts) for revision, counts in window.items())
         status: Status = "no_reports" if reports == 0 else "too_few" if reports < self.minimum_reports else "ok"
         tallies = tuple((self.revisions[revision].mechanism, counts) for revision, counts in window.items())
-        return Estimate(self.domain, self.buckets, reports, status, solution, tallies, self.intervals)
+        return Estimate(self.domain, self.buckets, reports, status, solution, tallies, self.assumption)
 
 
 FIELDS = tuple(entry.name for entry in fields(Collection))

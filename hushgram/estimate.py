@@ -18,10 +18,10 @@ from hushgram.estimators.types import Solution, Uncertainty
 from hushgram.greatest_error import greatest_deviation, greatest_error
 from hushgram.heavy_ends import Ends, find_heavy_ends
 from hushgram.intervals import (
+    Assumption,
     Band,
     DensityBand,
     Interval,
-    IntervalKind,
     Numbers,
     check_bins,
     check_level,
@@ -62,8 +62,8 @@ class Estimate(Distribution):
     solution: Solution
     tallies: tuple[tuple[Mechanism, IntArray], ...] = ()
     """What the estimate is of: for each revision in the window its mechanism, and how often each cell was reported."""
-    intervals: IntervalKind = "smooth"
-    """What intervals and bands assume: a smooth distribution, or none of any shape."""
+    intervals: Assumption = "smooth"
+    """What intervals and bands assume: a smooth distribution, or one of any shape, as `unsmoothed` ones do, too."""
 
     @property
     def iterations(self) -> int:
@@ -266,7 +266,7 @@ class Estimate(Distribution):
     @cached_property
     def _any_shape(self) -> AnyShape | None:
         """What answers where intervals are for any shape; without reports, nothing does."""
-        if self.intervals == "smooth" or not self.tallies:
+        if self.intervals != "any_shape" or not self.tallies:
             return None
         from hushgram.any_shape.intervals import AnyShape  # only here: most estimates need none of it
 

@@ -23,9 +23,11 @@ INTERVALS: dict[str, tuple[str, ...]] = {
 """The intervals that there are, and the numbers that each takes."""
 IntervalKind = Literal["smooth", "any_shape"]
 INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
+Assumption = Literal["smooth", "any_shape", "unsmoothed"]
 ASSUMPTIONS: dict[str, str] = {
     "smooth": "for smooth distributions; may miss beside jumps and spikes",
     "any_shape": "for distributions of any shape",
+    "unsmoothed": "of counts that are not smoothed, for distributions of any shape",
 }
 """What each kind of intervals assumes, in the words that stand beside numbers."""
 DENSITY_BINS = 64

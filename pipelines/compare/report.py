@@ -101,12 +101,14 @@ def _where(compared: Compared) -> Iterator[str]:
     place = max(range(len(clear)), key=clear.__getitem__)
     if clear[place] > 0:
         unit = compared.first.distribution.domain.unit
-        low, high = 100 * curve.low[place], 100 * curve.high[place]
-        places = decimals((high - low) / 2)
+        first, second = shown(compared.first.name), shown(compared.second.name)
+        ends = sorted(abs(100 * bound) for bound in (curve.low[place], curve.high[place]))
+        places = decimals((ends[1] - ends[0]) / 2)
+        point = f"{number(float(curve.points[place]))}{f' {shown(unit)}' if unit else ''}"
+        way = "higher" if curve.low[place] > 0 else "lower"
         yield (
-            f"Up to {number(float(curve.points[place]))}{f' {shown(unit)}' if unit else ''} there are "
-            f"{100 * curve.value[place]:+.{places}f} percentage points more values of {shown(compared.first.name)}, "
-            f"band {low:+.{places}f} to {high:+.{places}f}."
+            f"The share of values up to {point} is {abs(100 * curve.value[place]):.{places}f} percentage points {way} "
+            f"in {first} than in {second}, band {ends[0]:.{places}f} to {ends[1]:.{places}f}."
         )
 
 

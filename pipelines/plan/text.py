@@ -126,7 +126,7 @@ def _level_rows(plan: Plan) -> Iterator[list[str]]:
 
 def _legend(plan: Plan) -> Iterator[str]:
     unit = shown(plan.request.unit) or "the unit of the values"
-    assumed = "" if "w1" not in plan.figures else f", {ASSUMPTIONS[plan.request.intervals]}"
+    assumed = "" if "w1" not in plan.figures else f", {ASSUMPTIONS[plan.request.assumption]}"
     yield f"  ± is half of a 95 % interval, in {unit}{assumed}."
     if plan.request.mechanism.blanket is not None:
         yield "  The central ε holds, with δ = 10⁻⁸, towards readers of nothing but the tally of one such snapshot."

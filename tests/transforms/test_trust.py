@@ -63,6 +63,7 @@ def test_a_snapshot_says_how_far_it_can_be_trusted():
     assert snapshot.lying_bound == WAVE.lying_bound(0.01)
     assert (snapshot.epsilon, snapshot.mechanism, snapshot.intervals) == (1.0, "square_wave", "smooth")
     assert snapshot.readable_bins().edges[0] == 0.0
+    assert make_snapshot(replace(WAVE, mechanism="hierarchy", estimator="hh_admm")).intervals == "unsmoothed"
     mean = make_snapshot(MEAN)
     assert (mean.density_edges, mean.intervals, mean.lying_bound) == (None, None, None)
     assert (mean.mechanism, mean.central_epsilon) == ("piecewise", MEAN.central_epsilon(1000))

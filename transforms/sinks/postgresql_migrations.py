@@ -106,7 +106,7 @@ MIGRATIONS = (
     COMMENT ON COLUMN hushgram_snapshots.density_high
         IS 'Upper bounds of the average density in each of these bins, which hold for all of them at once.';
     COMMENT ON COLUMN hushgram_snapshots.intervals
-        IS 'What intervals assume: smooth, that the distribution is; any_shape, nothing.';
+        IS 'What intervals assume: smooth, that the distribution is; any_shape or unsmoothed, nothing.';
     COMMENT ON COLUMN hushgram_snapshots.central_epsilon
         IS 'The epsilon, with a delta of 1e-8, towards readers who see no single report, only the tally.';
     COMMENT ON COLUMN hushgram_snapshots.lying_bound
