@@ -142,15 +142,18 @@ class LocalHashing(FrequencyOracle):
         total = transformed[self._multiples, -t % g].real.sum(axis=1)
         return np.rint(total / g).astype(np.int64)
 
-    def forward(self, x: FloatArray) -> FloatArray:
-        """(q + (p - q)·Σ_{v: h_a(v) = s} x_v) / g^m for every cell (a, s), by the same transform in reverse."""
+    def hashed(self, x: FloatArray) -> FloatArray:
+        """Σ_{v: h_a(v) = s} x_v for every function a (rows) and symbol s, by the same transform in reverse."""
         g, m = self.g, self.digits
         padded = np.zeros(self.functions)
         padded[: self.buckets] = x
         transformed = np.fft.fftn(padded.reshape((g,) * m)).ravel()
         # Σ_v x_v 1[<a, v> = s] = (1/g) Σ_t ω^(ts) X̂[t·a]
-        hashed = np.fft.ifft(transformed[self._all_multiples], axis=1).real
-        return ((self.law.gap * hashed + self.law.q * x.sum()) / self.functions).ravel()
+        return np.fft.ifft(transformed[self._all_multiples], axis=1).real
+
+    def forward(self, x: FloatArray) -> FloatArray:
+        """(q + (p - q)·Σ_{v: h_a(v) = s} x_v) / g^m for every cell (a, s)."""
+        return ((self.law.gap * self.hashed(x) + self.law.q * x.sum()) / self.functions).ravel()
 
     @cached_property
     def _all_multiples(self) -> IntArray:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 
 from hushgram._validation import CollectionError
 from hushgram.pipelines.cli.console import UsageError, offsets_in
+from hushgram.pipelines.cli.prometheus_file import prometheus_file
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.aggregate import AggregatedReports
 from hushgram.transforms.sinks.kafka import PublishToKafka
@@ -201,15 +199,8 @@ def _write_all(url: str, patience_seconds: float, snapshots: Sequence[Snapshot])
 
 
 def _prometheus(text: str, path: str, context: SinkContext) -> Check:
-    if find_spec("prometheus_client") is None:
-        raise UsageError("--sink prometheus: prometheus-client is not installed; pip install 'hushgram[prometheus]'")
-    file = Path(path).absolute()
-    if file.suffix != ".prom" or not file.stem or "://" in path or file.is_dir():
-        why = "the node exporter collects no other names, from a directory of its machine"
-        raise UsageError(f"--sink: got {text!r}, allowed: {SCHEMES['prometheus'].form}: {why}")
-    if context.here and not os.access(file.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"--sink {text}: no directory {file.parent} that can be written")
-    return lambda: Sink(text, ExposeToPrometheus(str(file)))
+    file = prometheus_file("--sink", text, path, SCHEMES["prometheus"].form, context.here)
+    return lambda: Sink(text, ExposeToPrometheus(file))
 
 
 def _kafka(text: str, topic: str, context: SinkContext) -> Check:

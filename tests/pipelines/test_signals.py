@@ -152,12 +152,13 @@ def list_commands(files, output):
         "simulate": [*collections_option, "--reports", "9000000", "--output", output],
         "try": [f"{files}/values.csv:minutes", "--output", output],
         "show": [files / "results", "--follow"],
+        "changes": [files / "results", "--follow"],
         "view": [files / "results", "--serve", "--port", "0"],
     }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["aggregate", "rollup", "plan", "simulate", "try", "show", "view"])
+@pytest.mark.parametrize("name", ["aggregate", "rollup", "plan", "simulate", "try", "show", "changes", "view"])
 def test_a_signal_ends_every_command_with_one_line(name, files, tmp_path):
     """While it is loaded, and at a random moment after that; a short command may have ended by itself."""
     rng = random.Random(name)
@@ -168,7 +169,7 @@ def test_a_signal_ends_every_command_with_one_line(name, files, tmp_path):
         time.sleep(rng.random() * longest)
         program.send_often(number, rng)
         code, _, errors = program.end()
-        if code != 0 or longest < 1 or name in ("plan", "show", "view"):
+        if code != 0 or longest < 1 or name in ("plan", "show", "changes", "view"):
             assert (code, errors) == (128 + number, "hushgram: stopped\n")
         program.check_nothing_is_left()
         assert not list((tmp_path / "out").rglob(".*"))

@@ -69,29 +69,30 @@ class _Families:
     def collect(self) -> Iterator[Any]:
         entries = sorted(self.board.entries.items(), key=lambda item: (item[0][0], item[0][1] or ""))
         for name, (text, number) in GAUGES.items():
-            known = ((_labels(key), value) for key, entry in entries if (value := number(entry)) is not None)
-            yield _family(name, text, "gauge", known)
+            known = ((labels_of(key), value) for key, entry in entries if (value := number(entry)) is not None)
+            yield metric_family(name, text, "gauge", known)
         for name, (text, end) in QUANTILES.items():
             samples = (
-                ({**_labels(key), "share": f"{quantile.share:g}"}, end(quantile))
+                ({**labels_of(key), "share": f"{quantile.share:g}"}, end(quantile))
                 for key, entry in entries
                 for quantile in entry.quantiles
             )
-            yield _family(name, text, "gauge", samples)
+            yield metric_family(name, text, "gauge", samples)
         kind = "counter" if self.streaming else "gauge"
         # Every reason from the start, so that the first refusal is seen to be one more than none.
         refused = (({"reason": reason}, self.board.refused.get(reason, 0)) for reason in REASONS)
-        yield _family(*REFUSED, kind, refused)
-        yield _family(*UNREADABLE, kind, [({}, self.board.unreadable)])
+        yield metric_family(*REFUSED, kind, refused)
+        yield metric_family(*UNREADABLE, kind, [({}, self.board.unreadable)])
 
 
-def _labels(key: tuple[str, str | None]) -> dict[str, str]:
+def labels_of(key: tuple[str, str | None]) -> dict[str, str]:
     """To Prometheus an empty label is none: so all groups together have none."""
     collection, group = key
     return {"collection": collection, **({"group": group} if group else {})}
 
 
-def _family(name: str, text: str, kind: str, samples: Iterable[tuple[dict[str, str], float]]) -> Any:
+def metric_family(name: str, text: str, kind: str, samples: Iterable[tuple[dict[str, str], float]]) -> Any:
+    """Samples of one name, each with its labels, as prometheus_client wants them."""
     from prometheus_client import Metric
 
     family = Metric(name, text, kind)

@@ -1,0 +1,80 @@
+"""The collections behind results: those of a file, or as far as their snapshots tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from apache_beam.io.filesystems import FileSystems
+
+from hushgram import Collection, CollectionError, Windows
+from hushgram.local_days import DAY_MS
+from hushgram.pipelines.cli.console import UsageError
+from hushgram.pipelines.results import read_result_file, result_files
+from hushgram.recognition import recognise
+from hushgram.schemas.records import Snapshot
+from hushgram.transforms.sinks.files import safe_name
+
+USUAL_BUCKETS, USUAL_MINIMUM = 1024, 1000
+"""Of a collection that does not say otherwise."""
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """The collections of a folder of results; without a file of them, they are recognised."""
+
+    directory: str
+    defined: Mapping[str, Collection] | None = None
+
+    def find(self, name: str) -> Collection | None:
+        """None if there is no snapshot of it yet; a `UsageError` if there is, and does not tell."""
+        if self.defined is not None:
+            if name not in self.defined:
+                raise UsageError(f"--collections: does not define {name!r}, of which there are histograms")
+            return self.defined[name]
+        folder = FileSystems.join(self.directory, "snapshots", safe_name(name), "")
+        snapshots = list[Snapshot]()
+        for path in result_files(self.directory, "snapshots"):
+            if path.startswith(folder):
+                with suppress(FileNotFoundError):  # a better one has taken its place
+                    snapshots += read_result_file(path, "snapshots", Snapshot.from_avro)
+        collection = recognise_collection([snapshot for snapshot in snapshots if snapshot.key.collection == name])
+        if snapshots and collection is None:
+            raise UsageError(
+                f"{name!r}: results do not tell its mechanism and ε, as they are unusual; give --collections FILE"
+            )
+        return collection
+
+
+def recognise_collection(snapshots: Sequence[Snapshot]) -> Collection | None:
+    """A collection with the newest snapshot's domain that takes the revisions of all; None if none is recognised.
+
+    Snapshots may be anyone's. The revisions of those with another domain stay unknown to the collection.
+    """
+    newest_first = sorted(snapshots, key=lambda snapshot: snapshot.key.window_start, reverse=True)
+    if not newest_first:
+        return None
+    newest = newest_first[0]
+    revisions = [revision for snapshot in newest_first for revision in snapshot.revisions]
+    buckets = USUAL_BUCKETS if newest.probabilities is None else newest.probabilities.size
+    try:
+        collection = recognise(newest.key.collection, newest.domain, buckets, revisions)
+    except ValueError:  # a name or a domain that no collection has
+        return None
+    if collection is None:
+        return None
+    collection = replace(collection, minimum_reports=_minimum_reports(snapshots))
+    with suppress(CollectionError):  # what another mechanism has, or no mechanism
+        collection = replace(collection, estimator=newest.estimator)
+    with suppress(CollectionError):  # a zone that this machine does not know
+        # Whole days fit every zone; how long windows are does not matter here, each knows it.
+        collection = replace(collection, windows=Windows(DAY_MS, DAY_MS, time_zone=newest.time_zone))
+    return collection
+
+
+def _minimum_reports(snapshots: Sequence[Snapshot]) -> int:
+    """The least number that agrees with the status of all snapshots; the usual one where none tells."""
+    too_few = max((snapshot.reports for snapshot in snapshots if snapshot.status == "too_few"), default=-1)
+    enough = min((snapshot.reports for snapshot in snapshots if snapshot.status == "ok"), default=USUAL_MINIMUM)
+    return max(min(enough, USUAL_MINIMUM), too_few + 1)
