@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hushgram._validation import CollectionError as CollectionError
     from hushgram.collection import Collection as Collection
+    from hushgram.comparison import Comparison as Comparison
     from hushgram.config import load_collections as load_collections
     from hushgram.domain import Domain as Domain
     from hushgram.estimate import Estimate as Estimate
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "Collection": "collection",
     "CollectionError": "_validation",
+    "Comparison": "comparison",
     "Domain": "domain",
     "Estimate": "estimate",
     "Interval": "intervals",
@@ -37,6 +39,7 @@ _MODULES = {
 __all__ = [
     "Collection",
     "CollectionError",
+    "Comparison",
     "Domain",
     "Estimate",
     "Interval",

@@ -26,6 +26,9 @@ from hushgram.intervals import (
 )
 from hushgram.plotting import Axis
 
+if TYPE_CHECKING:
+    from hushgram.comparison import Comparison
+
 Status = Literal["ok", "too_few", "no_reports"]
 
 
@@ -199,6 +202,38 @@ class Distribution:
         bounds = self._bin_bounds
         shares = np.add.reduceat(self.probabilities, bounds[:-1])
         return make_read_only(np.repeat(shares / np.diff(bounds), np.diff(bounds)))
+
+    # Beside another ---------------------------------------------------------------------------------------------------
+
+    def compare(self, other: Distribution, *, level: float = 0.95, growing: bool = False) -> Comparison:
+        """The differences between this distribution and another of the same domain, each with its interval.
+
+        The two must have no report in common: compare a group with the other groups, never with the total that it is a
+        part of. Say that they are `growing` if reports still arrive and you look again and again. Refused are different
+        domains or units, and a side without reports.
+
+        >>> from hushgram import Collection
+        >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0, unit="minutes")
+        >>> city, country = (
+        ...     commute.estimate(commute.tally(commute.simulate([minutes] * 20_000, seed=seed)))
+        ...     for minutes, seed in [(37.5, 1), (50, 2)]
+        ... )
+        >>> city.compare(country).sentence("the city", "the country")  # doctest: +ELLIPSIS
+        'The median of the city is ... minutes lower than that of the country, 95 % interval ... to ....'
+        """
+        from hushgram.comparison import Comparison  # only here: most readers compare nothing
+
+        if not isinstance(other, Distribution):
+            raise TypeError(f"compare takes an estimate or a snapshot, got {describe(other)}")
+        return Comparison(self, other, level, growing)
+
+    def _pvalue(self, other: Distribution, growing: bool) -> float | None:
+        """The p-value of the test that another distribution is the same, where there are tallies to test."""
+        return None
+
+    def _curve_at(self, units: FloatArray) -> FloatArray:
+        """The share of values up to points of the unit interval."""
+        return self._shares(np.zeros_like(units), units)
 
     # For plotting libraries and tables -------------------------------------------------------------------------------
 

@@ -70,6 +70,14 @@ class Domain:
             return np.clip(self.low * np.exp(points * self._log_length), self.low, self.high)
         return self.start + points * self.length
 
+    def edges_to_unit(self, edges: FloatArray) -> FloatArray:
+        """The points that edges of buckets lie at; unlike values, they are not rounded to whole numbers.
+
+        >>> Domain(0, 3, integer=True).edges_to_unit(np.array([-0.5, 1.5, 3.5])).tolist()
+        [0.0, 0.5, 1.0]
+        """
+        return self.to_unit(edges) if self.scale == "log" else (edges - self.start) / self.length
+
     def moments(self, unit_edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean, as an offset from `start`, and variance of values spread evenly over parts of the unit interval.
 

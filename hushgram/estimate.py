@@ -230,6 +230,13 @@ class Estimate(Distribution):
         _, halves = self._shares_with_errors(self._unit_edges[:-1], self._unit_edges[1:])
         return (self.reports * halves) ** 2
 
+    def _pvalue(self, other: Distribution, growing: bool) -> float | None:
+        from hushgram.comparison import same_distribution
+
+        if not isinstance(other, Estimate) or not self.tallies or not other.tallies:
+            return None
+        return same_distribution(self.tallies, other.tallies, growing=growing)
+
     # The law of the error --------------------------------------------------------------------------------------------
 
     @cached_property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -26,7 +26,11 @@ from hushgram.schemas.window_key import (
     milliseconds,
     pane_from_avro,
     pane_to_avro,
+    shared_reports,
 )
+
+if TYPE_CHECKING:
+    from hushgram.comparison import Comparison
 
 __all__ = ["REASONS", "DeadLetter", "Events", "Histogram", "Key", "Pane", "Quantile", "Reason", "Series", "Snapshot"]
 
@@ -197,6 +201,17 @@ class Snapshot(Distribution):
         """The p-value of the test that the reports obey the declared mechanism; None where there is no such test."""
         return self.fit
 
+    def compare(self, other: Distribution, *, level: float = LEVEL, growing: bool = False) -> Comparison:
+        """The differences between this snapshot and another of the same domain, from the intervals that were stored.
+
+        There is no test, `pvalue` is None: snapshots hold no tallies. Two snapshots of one collection whose windows
+        overlap must be of different groups, or they have reports in common.
+        """
+        shared = shared_reports(self.key, other.key) if isinstance(other, Snapshot) else None
+        if shared is not None:
+            raise ValueError(f"cannot compare: {shared}")
+        return super().compare(other, level=level, growing=growing)
+
     def band(self, level: float = LEVEL) -> Band:
         """The band that was stored: at 95 %, it holds the whole distribution function at once."""
         self._need_distribution()
@@ -232,8 +247,8 @@ class Snapshot(Distribution):
 
     def _curve_bounds(self, units: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The band's bounds of the distribution function at points of the unit interval."""
-        band, domain = self.band(), self.domain
-        points = domain.to_unit(band.points) if domain.scale == "log" else (band.points - domain.start) / domain.length
+        band = self.band()
+        points = self.domain.edges_to_unit(band.points)
         # At the ends of the domain, nothing and everything lies below.
         low, high = (np.interp(units, points, bound) for bound in (band.low, band.high))
         return np.where(units >= 1, 1.0, low), np.where(units <= 0, 0.0, high)

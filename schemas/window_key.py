@@ -46,6 +46,27 @@ class Key:
     window_end: int
 
 
+def shared_reports(one: Key, other: Key) -> str | None:
+    """Why two results of one run have reports in common, so that they cannot be compared; None if they have none.
+
+    >>> total, group = Key("commute", None, 0, 3_600_000), Key("commute", "DE", 0, 3_600_000)
+    >>> shared_reports(total, group)
+    "the reports of 'DE' are among all: compare it with the other groups instead"
+    >>> shared_reports(group, Key("commute", "FR", 0, 3_600_000))
+    """
+    apart = one.window_end <= other.window_start or other.window_end <= one.window_start
+    if one.collection != other.collection or apart:
+        return None
+    if one.group == other.group:
+        return "both are one window" if one == other else "their windows overlap, and have reports in common"
+    groups = [group for group in (one.group, other.group) if group is not None]
+    return (
+        None
+        if len(groups) == 2
+        else f"the reports of {groups[0]!r} are among all: compare it with the other groups instead"
+    )
+
+
 @dataclass(frozen=True)
 class Events:
     """When the reports of a window were measured: the earliest and the latest event time, in milliseconds since 1970,

@@ -165,3 +165,40 @@ def test_a_snapshot_is_shown_with_its_window(estimate_and_snapshot):
     caption = ET.fromstring(snapshot._repr_html_()).find("figcaption").text
     assert "commute · group DE · 2023-11-14T22:13:20 to 2023-11-14T23:13:20 UTC · mean" in caption
     assert "<script> · group \ufffd&" in ET.fromstring(hostile._repr_html_()).find("figcaption").text
+
+
+def _move(snapshot, **key):
+    return replace(snapshot, key=replace(snapshot.key, **key))
+
+
+def test_snapshots_are_compared_by_the_intervals_that_they_hold(estimate_and_snapshot):
+    estimate, snapshot = estimate_and_snapshot
+    other = _move(snapshot, group="FR")
+    stored, own = snapshot.compare(other), estimate.compare(estimate)
+    assert stored.pvalue is None
+    assert stored.mean == own.mean
+    assert stored.std == own.std
+    assert np.array_equal(stored.quantile(SHARES), own.quantile(SHARES))
+    assert all(map(np.array_equal, stored.curve(), own.curve()))
+    assert snapshot.compare(other, growing=True).median.high > stored.median.high
+    with pytest.raises(NotEstimableError, match="at 95% only"):
+        _ = snapshot.compare(other, level=0.9).mean
+
+
+def test_snapshots_with_reports_in_common_are_not_compared(estimate_and_snapshot):
+    _, snapshot = estimate_and_snapshot
+    hour = snapshot.key.window_end - snapshot.key.window_start
+    total = _move(snapshot, group=None)
+    for pair in ((snapshot, total), (total, snapshot)):
+        with pytest.raises(ValueError, match="the reports of 'DE' are among all: compare it with the other groups"):
+            pair[0].compare(pair[1])
+    with pytest.raises(ValueError, match="both are one window"):
+        snapshot.compare(snapshot)
+    overlapping = _move(
+        snapshot, window_start=snapshot.key.window_start + hour // 2, window_end=snapshot.key.window_end + hour // 2
+    )
+    with pytest.raises(ValueError, match="their windows overlap"):
+        snapshot.compare(overlapping)
+    after = _move(total, window_start=snapshot.key.window_end, window_end=snapshot.key.window_end + hour)
+    assert snapshot.compare(after).mean.value == 0
+    assert snapshot.compare(_move(snapshot, collection="other")).mean.value == 0
