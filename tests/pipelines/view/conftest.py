@@ -12,7 +12,7 @@ from hushgram.pipelines.cli import command
 from hushgram.pipelines.view.result_index import ResultIndex
 from hushgram.pipelines.view.server import Server
 from tests.helpers.browsing import wait_until_drawn
-from tests.helpers.pages import write_stream
+from tests.helpers.pages import write_stream, write_tallied
 
 HERE = Path(__file__).parent
 WATCH_FOR_VIOLATIONS = """
@@ -51,6 +51,15 @@ def page_address(stream, tmp_path_factory):
     page = tmp_path_factory.mktemp("written") / "page.html"
     assert command.main(["view", str(stream[0]), "--output", str(page)]) == 0
     return page.as_uri()
+
+
+@pytest.fixture(scope="session")
+def tallied(tmp_path_factory):
+    """A directory of snapshots with their tallies, what is in it, and the address of the page of it."""
+    directory = tmp_path_factory.mktemp("tallied")
+    made = write_tallied(directory)
+    assert command.main(["view", str(directory)]) == 0
+    return directory, made, (directory / "page.html").as_uri()
 
 
 @pytest.fixture
