@@ -51,7 +51,7 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "file://$(CURDIR)/build/site/index.html"
 
-# A million devices, three collections over real data: simulated, aggregated on the in-process runner, shown.
+# A million devices, three collections, over real data but for the groups that differ: simulated, aggregated on the in-process runner, shown.
 DEMO := build/demo
 SIMULATE := $(BIN)/hushgram simulate --collections examples/demo.yaml --hours 4
 

@@ -184,7 +184,10 @@ class Estimate(Distribution):
         self._need_distribution()
         if self._law is None:
             return self._density_band(self._equal_bins(1), np.ones(1), np.ones(1))
-        finest = self._equal_bins(check_bins(None, self.buckets))
+        parts = np.unique((self._law.edges * self.buckets).round().astype(np.int64))
+        count = check_bins(None, self.buckets)
+        # Some mechanisms have few bins of their own, and know nothing of what is within them.
+        finest = parts if parts.size <= count else self._equal_bins(count)
         chosen, low, high = find_readable_bins(*self._bins(finest), np.diff(finest) / self.buckets, level)
         return self._density_band(finest[chosen], low, high)
 

@@ -22,6 +22,11 @@ ROUNDED = 1e-14
 """Differences of cells below this share of the greatest are rounding errors."""
 SETTLED = 1e-13
 """Bounds are found when a further round lowers none by more than this."""
+MOST_ITERATIONS = 300
+"""Where a solver takes more it may never end, as with steep trapezoids of many buckets."""
+FEW_CELLS = 64
+"""Of all cells, so many are taken at first where a programme of all of them does not end."""
+REFINEMENTS = 3
 
 
 class Possible(ABC):
@@ -138,11 +143,52 @@ class PossibleUnder(Possible):
         limits = np.concatenate([np.full(self.parts, np.inf), np.ones(cells)])
         totals = np.concatenate([np.zeros(cells), [1.0]])
         bounds: Any = np.stack([np.zeros(limits.size), limits], axis=1)
-        solved = linprog(costs, A_eq=self._equations, b_eq=totals, bounds=bounds, method="highs-ipm")
-        multipliers = np.zeros(cells)
+        solved = linprog(
+            costs,
+            A_eq=self._equations,
+            b_eq=totals,
+            bounds=bounds,
+            method="highs-ipm",
+            options={"maxiter": MOST_ITERATIONS},
+        )
         if solved.success:
             multipliers = np.maximum(-solved.upper.marginals[self.parts :], 0.0) / self._limits
+        else:
+            multipliers = self._multipliers_of_few(weights) / self._limits
         return float(multipliers @ self._limits + (weights - self.transition.backward(multipliers)).max())
+
+    def _multipliers_of_few(self, weights: FloatArray) -> FloatArray:
+        """Multipliers of limits of 1 where only some cells count: what they prove is valid, if less sharp.
+
+        First of cells at equal distances, then also of those ever nearer to the ones that matter.
+        """
+        cells = self._limits.size
+        spread = chosen = np.unique(np.linspace(0, cells - 1, FEW_CELLS).round().astype(np.int64))
+        multipliers = np.zeros(cells)
+        for refinement in range(REFINEMENTS + 1):
+            solved = linprog(
+                -weights,
+                A_ub=self._relative[chosen],
+                b_ub=np.ones(chosen.size),
+                A_eq=np.ones((1, self.parts)),
+                b_eq=[1.0],
+                method="highs-ds",
+                options={"maxiter": MOST_ITERATIONS * chosen.size},
+            )
+            if not solved.success:
+                break
+            multipliers = np.zeros(cells)
+            multipliers[chosen] = np.maximum(-solved.ineqlin.marginals, 0.0)
+            distance = max(cells // (FEW_CELLS << (refinement + 1)), 1)
+            matter = np.flatnonzero(multipliers)
+            near = np.concatenate([spread, matter, matter - distance, matter + distance])
+            chosen = np.unique(np.clip(near, 0, cells - 1))
+        return multipliers
+
+    @cached_property
+    def _relative(self) -> FloatArray:
+        """M over the limits of its cells."""
+        return self.transition.matrix() / self._limits[:, None]
 
     @cached_property
     def _equations(self) -> Any:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -158,11 +159,11 @@ def test_the_site_builds_without_a_warning(tmp_path):
 def test_the_readme_shows_the_output_of_the_demo(tmp_path, monkeypatch, capsys):
     """The reports of a collection depend on its own command alone, so that one of the demo's three is enough."""
     [example] = [text for text in find_blocks(ROOT / "README.md", "text") if text.startswith("pickup")]
-    demo = (ROOT / "Makefile").read_text(encoding="utf-8")
+    demo = re.sub(r"\s*\\\n\s*", " ", (ROOT / "Makefile").read_text(encoding="utf-8"))
     [prefix] = re.findall(r"^SIMULATE := \$\(BIN\)/hushgram (.*)$", demo, re.MULTILINE)
     [rest] = re.findall(r"\$\(SIMULATE\) (--collection pickup .*) --output", demo)
     monkeypatch.chdir(ROOT)
-    assert command.main([*prefix.split(), *rest.split(), "--output", f"{tmp_path}/reports"]) == 0
+    assert command.main([*shlex.split(f"{prefix} {rest}"), "--output", f"{tmp_path}/reports"]) == 0
     files = ["--input", f"{tmp_path}/reports/*.avro", "--output", f"{tmp_path}/results"]
     assert command.main(["aggregate", "--collections", "examples/demo.yaml", *files]) == 0
     capsys.readouterr()

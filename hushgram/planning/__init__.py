@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from hushgram.planning.advice import Advice, advise, differs, keeps_reports, reduction
 from hushgram.planning.alternatives import Alternative, alternatives, make_plannable
-from hushgram.planning.expected_error import ERRORS, Outlook, Runs, Shape, figures_of, grid, outlook
+from hushgram.planning.expected_error import BINS, ERRORS, Outlook, Runs, Shape, figures_of, grid, outlook
 from hushgram.planning.sample_size import MOST_REPORTS, Need, Target, parse_target, reports_for, reports_needed
 from hushgram.planning.snapshot_levels import Level, levels
 from hushgram.planning.widths import PLANNED_SETS, WIDTH_SETS, width_alternatives
 
 __all__ = [
+    "BINS",
     "ERRORS",
     "MOST_REPORTS",
     "PLANNED_SETS",

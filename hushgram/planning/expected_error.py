@@ -20,7 +20,9 @@ COMPARED = 1024
 MOST_COMPARED = 4096
 
 ERRORS = ("w1", "ks")
-"""Figures that need the truth, on the unit domain. All others are half the width of a 95 % interval, in units."""
+"""Figures that need the truth, on the unit domain."""
+BINS = "bins"
+"""The number of readable bins. All other figures are half the width of a 95 % interval, in units."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,7 @@ def grid(collection: Collection) -> int:
 
 def figures_of(collection: Collection) -> tuple[str, ...]:
     """The figures that a collection has; `p50` is the median."""
-    return ("mean",) if collection.mechanism.mean_only else ("w1", "ks", "mean", "p50")
+    return ("mean",) if collection.mechanism.mean_only else ("w1", "ks", "mean", "p50", BINS)
 
 
 def outlook(
@@ -97,7 +99,7 @@ def outlook(
             for name in errors:
                 taken[name][shape.name].append(_error(name, shape, estimate))
             for name in intervals if with_intervals else ():
-                taken[name][shape.name].append(half_width(name, estimate))
+                taken[name][shape.name].append(_resolution(name, estimate))
     summaries = {name: {shape: Summary.of(each) for shape, each in by.items()} for name, by in taken.items()}
     return Outlook(collection, reports, summaries)
 
@@ -105,6 +107,10 @@ def outlook(
 def _error(name: str, shape: Shape, estimate: Estimate) -> float:
     assert estimate.probabilities is not None
     return METRICS[name](shape.distribution, regroup(estimate.probabilities, shape.distribution.size))
+
+
+def _resolution(name: str, estimate: Estimate) -> float:
+    return float(estimate.readable_bins().low.size) if name == BINS else half_width(name, estimate)
 
 
 def half_width(name: str, estimate: Estimate) -> float:

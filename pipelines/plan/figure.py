@@ -1,4 +1,7 @@
-"""The picture of a plan: how the error falls with the reports, and what estimates may look like beside the truth."""
+"""The picture of a plan: how the error falls with the reports, and what estimates may look like beside the truth.
+
+Estimates are drawn as distribution functions, and the first of them as what a picture can show of its density.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hushgram import Collection
+from hushgram import Collection, Estimate
 from hushgram._arrays import FloatArray
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.cli.outputs import check_file, writing
@@ -21,6 +24,8 @@ from hushgram.transforms.filesystem import atomically
 
 ENDINGS = (".png", ".svg")
 EXAMPLES = 6
+DENSITY_STEPS = 256
+"""About as many steps a density is drawn with."""
 FEWER_RUNS = Runs(errors=4, intervals=2)
 """For points beyond the tables: a curve is read by its course."""
 PRESENT, OTHERS = "#1f4e79", ("#c55a11", "#548235", "#7f6000", "#7030a0")
@@ -29,7 +34,10 @@ LESS_AND_MORE = {"less ε": "#9dc3e6", "more ε": "#2e75b6"}
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Distribution functions at the edges of the grid, true and of simulated estimates, and the first one's band."""
+    """Distribution functions at the edges of the grid, true and of simulated estimates, and the first one's band.
+
+    Of the first also the readable bins, as their edges and the bounds of their densities over the average density.
+    """
 
     shape: str
     reports: int
@@ -37,6 +45,7 @@ class Example:
     truth: FloatArray
     estimates: Sequence[FloatArray]
     band: tuple[FloatArray, FloatArray, FloatArray]
+    bins: tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,19 +110,29 @@ def example(collection: Collection, shape: Shape, reports: int, seed: int) -> Ex
     ]
     units = np.linspace(0, 1, truth.size)
     aligned = [np.interp(units, np.linspace(0, 1, curve.size), curve) for curve in curves]
-    return Example(shape.name, reports, collection.domain.from_unit(units), truth, aligned, first.band())
+    edges = collection.domain.from_unit(units)
+    return Example(shape.name, reports, edges, truth, aligned, first.band(), _over_average(first))
+
+
+def _over_average(estimate: Estimate) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Readable bins with the bounds of their density over that of a uniform distribution, on any scale."""
+    edges, low, high = estimate.readable_bins()
+    places = np.interp(edges, estimate.edges, np.linspace(0, 1, estimate.edges.size))
+    widths = np.diff(edges) / np.diff(places)
+    return edges, low * widths, high * widths
 
 
 def draw(plan: Plan, drawn: Sketch, path: str) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    panels = 1 if drawn.example is None else 2
+    panels = 1 if drawn.example is None else 3
     figure = Figure(figsize=(6.8 * panels, 5.8), layout="constrained")
     axes = figure.subplots(1, panels, squeeze=False)[0]
     _draw_errors(axes[0], plan, drawn)
     if drawn.example is not None:
         _draw_example(axes[1], plan, drawn.example)
+        _draw_density(axes[2], plan, drawn.example)
     for panel in axes:
         panel.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{shown(plan.request.name)}: {method(plan.collection)}, ε = {plan.request.epsilon:g}")
@@ -181,10 +200,36 @@ def _draw_example(panel: Any, plan: Plan, seen: Example) -> None:
             label=label,
         )
     panel.plot(seen.edges, seen.truth, color="black", lw=1.6, label=f"truth: {shown(seen.shape)}")
+    panel.set(ylabel="share of values at or below", ylim=(0, 1))
+    _finish(panel, plan, seen, f"What may be seen of {plan.chosen.name} ({seen.reports:,} reports)")
+
+
+def _draw_density(panel: Any, plan: Plan, seen: Example) -> None:
+    edges, low, high = seen.bins
+    bounds = [np.append(bound, bound[-1]) for bound in (low, high)]
+    label = "what its reports support (95 %, all bins at once)"
+    panel.fill_between(edges, *bounds, step="post", color=PRESENT, alpha=0.25, lw=0, label=label)
+    for curve, style in (
+        (seen.estimates[0], {"color": PRESENT, "lw": 0.7, "label": "the first estimate's own density"}),
+        (seen.truth, {"color": "black", "lw": 1.6, "label": f"truth: {shown(seen.shape)}"}),
+    ):
+        panel.stairs(_density(curve), seen.edges[:: (curve.size - 1) // DENSITY_STEPS or 1], baseline=None, **style)
+    panel.set(ylabel="density, average = 1", ylim=(0, 1.15 * float(high.max())))
+    _finish(panel, plan, seen, f"What a picture can show of it: {low.size} bins")
+
+
+def _density(curve: FloatArray) -> FloatArray:
+    """The density over that of a uniform distribution, on average between some points of a distribution function."""
+    some = curve[:: (curve.size - 1) // DENSITY_STEPS or 1]
+    return np.diff(some) * (some.size - 1)
+
+
+def _finish(panel: Any, plan: Plan, seen: Example, title: str) -> None:
+    """What panels over the domain have in common."""
     if plan.request.scale == "log":
         panel.set_xscale("log")
-    panel.set(xlabel=shown(plan.request.unit) or "value", ylabel="share of values at or below", ylim=(0, 1))
+    panel.set_xlabel(shown(plan.request.unit) or "value")
     panel.set_xlim(float(seen.edges[0]), float(seen.edges[-1]))
     panel.grid(alpha=0.25)
     panel.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
-    panel.set_title(f"What may be seen of {plan.chosen.name} ({seen.reports:,} reports)", fontsize=11)
+    panel.set_title(title, fontsize=11)

@@ -11,6 +11,7 @@ from hushgram.pipelines.cli.tables import table_lines
 from hushgram.pipelines.formatting import number, shown
 from hushgram.pipelines.plan.definition import changed_keys, yaml_lines
 from hushgram.planning import (
+    BINS,
     ERRORS,
     Advice,
     Alternative,
@@ -24,6 +25,7 @@ from hushgram.planning import (
     reduction,
 )
 from hushgram.simulation import Summary
+from hushgram.transforms.trust import LIARS
 
 NAMES = {"w1": "W1", "ks": "KS", "p50": "median"}
 CHANGES = {"now": "as planned", "estimator": "other estimator", "mechanism": "other method"}
@@ -110,17 +112,21 @@ def _name(figure: str) -> str:
 def _level_rows(plan: Plan) -> Iterator[list[str]]:
     judged, several = plan.advice.figure, len(plan.shapes) > 1
     worst = [f"{_name(judged)} at worst"] if several else []
-    yield ["snapshot of", "reports", *map(_name, plan.figures), *worst, ""]
+    yield ["snapshot of", "reports", *map(_name, plan.figures), *worst, "central ε", ""]
     for level, seen in plan.levels:
         shape, figure = seen.worst(judged)
         hardest = [f"{_figure(judged, figure)} ({shown(shape)})"] if several else []
         few = level.reports < plan.request.minimum_reports
         note = f"too few: minimum_reports is {plan.request.minimum_reports:,}" if few else ""
-        yield [level.name, f"{level.reports:,}", *_figures(seen), *hardest, note]
+        central = plan.request.central_epsilon(level.reports)
+        towards_readers = "" if central is None else number(central, 2)
+        yield [level.name, f"{level.reports:,}", *_figures(seen), *hardest, towards_readers, note]
 
 
 def _legend(plan: Plan) -> Iterator[str]:
     yield f"  ± is half of a 95 % interval, in {shown(plan.request.unit) or 'the unit of the values'}."
+    if plan.request.mechanism.blanket is not None:
+        yield "  The central ε holds, with δ = 10⁻⁸, towards readers of nothing but the tally of one such snapshot."
     if "w1" not in plan.figures:
         yield f"  {plan.request.mechanism.name} estimates the mean only."
         return
@@ -128,6 +134,10 @@ def _legend(plan: Plan) -> Iterator[str]:
     hundredth += f" {shown(plan.request.unit)}" if hundredth and plan.request.unit else ""
     yield f"  W1 is how far quantiles are off, on average, as a share of the domain{hundredth}."
     yield "  KS is the largest error of any share of values below a point."
+    lying = plan.request.lying_bound(LIARS)
+    if lying is not None:
+        yield f"  If 1 % of the devices lied, unnoticed, such a share could be off by {number(lying, 2)} besides."
+    yield "  Bins are those that a picture can show: as fine as the reports can tell them apart, 64 at most."
     w1 = dict(plan.levels)[plan.chosen].mean("w1")
     noise = _percent(w1.error / w1.mean)
     yield f"  These are means of {w1.runs} simulated estimates; W1 is known to {noise} (standard error)."
@@ -252,6 +262,8 @@ def _figures(seen: Outlook) -> list[str]:
 
 
 def _figure(name: str, summary: Summary) -> str:
+    if name == BINS:
+        return f"{summary.mean:.0f}"
     return number(summary.mean, 2) if name in ERRORS else f"± {number(summary.mean, 2)}"
 
 
@@ -267,11 +279,13 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "collection": plan.request.name,
         "unit": plan.request.unit,
         "cautions": list(plan.cautions),
+        "lying_bound": plan.request.lying_bound(LIARS),
         "levels": [
             {
                 "of": level.name,
                 "reports": level.reports,
                 "enough": level.reports >= plan.request.minimum_reports,
+                "central_epsilon": plan.request.central_epsilon(level.reports),
                 "figures": _plain(seen),
             }
             for level, seen in plan.levels

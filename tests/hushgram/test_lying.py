@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.optimize import linprog
 
 from hushgram import Collection, NotEstimableError
 from hushgram.lying import find_excess
@@ -104,6 +105,32 @@ def test_linear_programmes_have_the_extremes_of_all_vertices(name, share):
         np.testing.assert_allclose([possible.bound(edge, True) for edge in edges], greatest, atol=1e-6)
         offsets = np.arange(mechanism.buckets, dtype=float)
         np.testing.assert_allclose([possible.mean(offsets, upper) for upper in (False, True)], means, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [ContinuousSquareWave, GeneralWave])
+def test_where_a_programme_does_not_end_fewer_cells_give_valid_bounds_nearly_as_sharp(kind, monkeypatch):
+    mechanism = kind(96, 2.0, output_buckets=192)
+    x = np.random.default_rng(7).dirichlet(np.full(96, 2.0))
+    y = mechanism.forward(x)
+    offsets = np.arange(96) / 96
+    exact = PossibleUnder(mechanism, y, 0.02)
+    sharp = [(exact.bound(edge, True), exact.bound(edge, False)) for edge in (30, 60)]
+    sharp += [(exact.mean(offsets, True), exact.mean(offsets, False))]
+    monkeypatch.setattr("hushgram.possible.MOST_ITERATIONS", 0)
+    assert PossibleUnder(mechanism, y, 0.02).bound(30, True) == 1.0  # no solver at all: anything is possible
+
+    def refuse_all_cells(*arguments, **options):
+        return linprog(
+            *arguments, **{**options, "options": {"maxiter": 0 if options["method"] == "highs-ipm" else 10**5}}
+        )
+
+    monkeypatch.setattr("hushgram.possible.linprog", refuse_all_cells)
+    fewer = PossibleUnder(mechanism, y, 0.02)
+    wide = [(fewer.bound(edge, True), fewer.bound(edge, False)) for edge in (30, 60)]
+    wide += [(fewer.mean(offsets, True), fewer.mean(offsets, False))]
+    for (high, low), (higher, lower) in zip(sharp, wide, strict=True):
+        assert high - 1e-6 <= higher <= high + 0.2 * (high - low)
+        assert low + 1e-6 >= lower >= low - 0.2 * (high - low)
 
 
 @pytest.mark.parametrize("bandwidth", [0.0, 0.1, 0.3])

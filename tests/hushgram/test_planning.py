@@ -72,12 +72,13 @@ def simulate_devices(planned, reports, runs, seed):
             histogram = regroup(estimate.probabilities, truth.size)
             figures |= {name: METRICS[name](truth, histogram) for name in ("w1", "ks")}
             figures["p50"] = np.ptp(estimate.interval("quantile", 0.5)) / 2
+            figures["bins"] = estimate.readable_bins().edges.size - 1
         yield figures
 
 
 @pytest.mark.parametrize("planned", KINDS, ids=IDS)
 def test_planned_errors_are_those_of_simulated_devices(planned):
-    """25 figures at four standard errors: once in 600 choices of the seed one is off by chance."""
+    """31 figures at four standard errors: once in 500 choices of the seed one is off by chance."""
     planned_outlook = outlook(planned, [make_beta_shape(planned)], 3000, figures_of(planned), Runs(60, 60), seed=1)
     simulated = list(simulate_devices(planned, 3000, 60, seed=2))
     for name in figures_of(planned):

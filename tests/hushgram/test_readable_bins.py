@@ -134,6 +134,13 @@ def test_bins_are_runs_of_whole_buckets_in_units_of_the_domain():
         assert wider.low.size <= band.low.size
 
 
+def test_bins_are_no_finer_than_those_of_the_mechanism():
+    collection = Collection(name="c", low=0, high=1, buckets=240, epsilon=4.0, mechanism="local_hashing", bins=16)
+    values = np.random.default_rng(1).random(300_000)
+    band = collection.estimate(collection.tally(collection.simulate(values, seed=1))).readable_bins()
+    np.testing.assert_allclose(band.edges, np.linspace(0, 1, 17))
+
+
 def test_without_reports_all_that_is_known_is_that_values_lie_in_the_domain():
     collection = Collection(name="c", low=0, high=180, buckets=64, epsilon=1.0)
     band = collection.estimate(collection.tally([])).readable_bins()

@@ -134,6 +134,22 @@ def test_the_json_of_a_plan_has_all_figures(collections, capsys):
     assert [other["change"] for other in content["alternatives"]][:3] == ["now", "epsilon", "epsilon"]
     assert sum(other["recommended"] for other in content["alternatives"]) == 1
     assert content["target"]["reports"]["uniform"] > 10
+    commute = load_collections(collections)["commute"]
+    assert content["lying_bound"] == commute.lying_bound(0.01)
+    assert [level["central_epsilon"] for level in content["levels"]] == [
+        commute.central_epsilon(2000),
+        commute.central_epsilon(4000),
+    ]
+    assert 1 <= content["levels"][0]["figures"]["bins"]["uniform"]["mean"] <= 32
+
+
+def test_a_plan_says_how_far_its_snapshots_will_be_trusted(collections, capsys):
+    assert run_plan(collections, "--reports", "4000", "--shape", "uniform") == 0
+    output, commute = capsys.readouterr().out, load_collections(collections)["commute"]
+    [heading, *rows] = [line.split() for line in output.splitlines()[4:7]]
+    assert heading[-2:] == ["central", "ε"]
+    assert [row[-1] for row in rows] == [f"{commute.central_epsilon(reports):.2f}" for reports in (2000, 4000)]
+    assert f"unnoticed, such a share could be off by {commute.lying_bound(0.01):.3f} besides" in output
 
 
 # The estimator and the widths -----------------------------------------------------------------------------------------
