@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup packages docs demo stream-demo test test-fast test-under-load lint format benchmarks peers soak chaos accuracy widths coverage paper clean
+.PHONY: setup packages docs demo stream-demo test test-fast test-under-load lint format benchmarks peers soak chaos accuracy widths coverage comparison paper clean
 
 setup: .venv/ready
 
@@ -107,6 +107,11 @@ coverage: setup
 	$(BIN)/python -m benchmarks.coverage --hard
 	$(BIN)/python -m benchmarks.coverage --estimator log_spline
 	$(BIN)/python -m benchmarks.coverage --estimator log_spline --hard
+
+# Size and power of the test that two windows are alike, and how often intervals of differences hold.
+comparison: setup
+	$(BIN)/python -m benchmarks.comparison
+	$(BIN)/python -m benchmarks.comparison intervals --estimator log_spline
 
 # The paper's experiments, figures and claims, to docs/paper.md: a few minutes; FULL=1 repeats each 100 times, for hours.
 paper: setup

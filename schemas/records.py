@@ -201,16 +201,19 @@ class Snapshot(Distribution):
         """The p-value of the test that the reports obey the declared mechanism; None where there is no such test."""
         return self.fit
 
-    def compare(self, other: Distribution, *, level: float = LEVEL, growing: bool = False) -> Comparison:
+    def compare(self, other: Distribution, *, level: float = LEVEL, growing: bool | None = None) -> Comparison:
         """The differences between this snapshot and another of the same domain, from the intervals that were stored.
 
         There is no test, `pvalue` is None: snapshots hold no tallies. Two snapshots of one collection whose windows
-        overlap must be of different groups, or they have reports in common.
+        overlap must be of different groups, or they have reports in common. Unless you say otherwise, they are growing
+        if one of them is of an early pane.
         """
-        shared = shared_reports(self.key, other.key) if isinstance(other, Snapshot) else None
+        snapshots = [side for side in (self, other) if isinstance(side, Snapshot)]
+        shared = shared_reports(*(side.key for side in snapshots)) if len(snapshots) == 2 else None
         if shared is not None:
             raise ValueError(f"cannot compare: {shared}")
-        return super().compare(other, level=level, growing=growing)
+        early = any(side.pane.timing == "early" for side in snapshots)
+        return super().compare(other, level=level, growing=early if growing is None else growing)
 
     def band(self, level: float = LEVEL) -> Band:
         """The band that was stored: at 95 %, it holds the whole distribution function at once."""

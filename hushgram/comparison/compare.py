@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -191,7 +192,8 @@ class Comparison:
         return always_valid_deviate(reports, self.level) / float(ndtri(0.5 + self.level / 2))
 
     def _of(self, what: str, values: tuple[Any, Any], most: float, *at: Any) -> Difference[Any]:
-        intervals = [side.interval(what, *at, level=self.level) for side in (self.first, self.second)]  # type: ignore[call-overload]
+        ask: list[Callable[..., Interval[Any]]] = [self.first.interval, self.second.interval]
+        intervals = [interval(what, *at, level=self.level) for interval in ask]
         answer = difference_interval(values, (intervals[0], intervals[1]), self._stretch, most)
         if any(np.ndim(number) for number in at):
             return Difference(*map(make_read_only, answer))

@@ -181,6 +181,9 @@ def test_snapshots_are_compared_by_the_intervals_that_they_hold(estimate_and_sna
     assert np.array_equal(stored.quantile(SHARES), own.quantile(SHARES))
     assert all(map(np.array_equal, stored.curve(), own.curve()))
     assert snapshot.compare(other, growing=True).median.high > stored.median.high
+    early = replace(other, pane=Pane(timing="early"))
+    assert snapshot.compare(early).median == snapshot.compare(other, growing=True).median
+    assert snapshot.compare(early, growing=False).median == stored.median
     with pytest.raises(NotEstimableError, match="at 95% only"):
         _ = snapshot.compare(other, level=0.9).mean
 
