@@ -11,7 +11,10 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-GUIDES = ("deploy/README.md", "deploy/flink/README.md", "deploy/dataflow/README.md", "deploy/compose.yaml")
+GUIDES = (
+    *("deploy/README.md", "deploy/flink/README.md", "deploy/dataflow/README.md"),
+    *("deploy/compose.yaml", "deploy/prometheus/rules.yaml"),
+)
 LINK = re.compile(r"(\]\()(?!\w+:|#|/)([^)#\s]+)")
 
 

@@ -167,12 +167,15 @@ class ChangeDetector:
 
     def _judge_span(self, span: tuple[int, int], groups: list[TimedTally]) -> Changes:
         start, end = span
+        for window in groups:
+            self._courses.setdefault(window.group, _Course(self._time_zone))
         if self.judged_until is not None and start < self.judged_until:
+            for window in groups:
+                if self._reason_to_pass_over(window) is None:
+                    self._courses[window.group].remember(window)
             return Changes(passed_over=tuple(_passed_over(window, "overlapping") for window in groups))
         self.judged += 1
         self.judged_until = end
-        for window in groups:
-            self._courses.setdefault(window.group, _Course(self._time_zone))
         level = self.false_alarm_rate * share_of_test(self.judged) / (len(self._courses) * len(REFERENCES))
         return sum((self._judge_window(window, level) for window in groups), Changes())
 
@@ -230,13 +233,17 @@ class _Course:
             yield ("changed" if self.changed else "preceding"), self.since
         before = self.of_a_week.get(week_before(window.start, self.time_zone))
         # A week-long window has had that one as the window just before it.
-        if before is not None and window.end - window.start < WEEK_MS:
+        if before is not None and before.end <= window.start and window.end - window.start < WEEK_MS:
             yield "week_before", before
 
     def go_on(self, window: TimedTally, changed: bool) -> None:
         begins_anew = self.since is None or changed or self.changed
         self.since = window if begins_anew or self.since is None else self.since + window
         self.changed = changed
+        self.remember(window)
+
+    def remember(self, window: TimedTally) -> None:
+        """For the week to come."""
         oldest = window.start - WEEK_MS - WEEK_MS // 7
         self.of_a_week = {start: kept for start, kept in self.of_a_week.items() if start >= oldest}
         self.of_a_week[window.start] = window

@@ -95,14 +95,14 @@ def follow(follower: Follower, file: str | None, as_json: bool, until_first: boo
     """Until interrupted, or until the first change."""
     gauges = ChangeGauges()
     while True:
-        found = False
-        for collection, changes in follower.news():
+        found = list[Verdict]()
+        news = follower.news()
+        for collection, changes in news:
             gauges.show(collection.name, changes)
-            for change in changes.found:
-                verdict = Verdict(collection, change)
-                say(json.dumps(verdict.to_json(), ensure_ascii=False) if as_json else verdict_line(verdict))
-                found = True
-        if file:
+            found += [Verdict(collection, change) for change in changes.found]
+        for verdict in found:
+            say(json.dumps(verdict.to_json(), ensure_ascii=False) if as_json else verdict_line(verdict))
+        if file and news:
             write_gauges(gauges, file)
         if found and until_first:
             return 1
@@ -121,7 +121,7 @@ def summarise(definitions: Definitions, against: Sequence[Against], rate: float)
         histograms[histogram.key.collection].append(histogram)
     summaries = []
     for name, own in histograms.items():
-        collection = definitions.find(name)
+        collection = definitions.find(name, own)
         if collection is None:
             raise UsageError(f"{definitions.directory}: no snapshots of {name!r} there; give --collections FILE")
         windows = timed_tallies(own)

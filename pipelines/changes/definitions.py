@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -13,11 +13,13 @@ from hushgram.local_days import DAY_MS
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.results import read_result_file, result_files
 from hushgram.recognition import recognise
-from hushgram.schemas.records import Snapshot
+from hushgram.schemas.records import Histogram, Snapshot
 from hushgram.transforms.sinks.files import safe_name
 
 USUAL_BUCKETS, USUAL_MINIMUM = 1024, 1000
 """Of a collection that does not say otherwise."""
+FILES_READ = 100
+"""Of snapshots, the newest: names are in the order of time. Each of them tells the domain."""
 
 
 @dataclass(frozen=True)
@@ -27,19 +29,20 @@ class Definitions:
     directory: str
     defined: Mapping[str, Collection] | None = None
 
-    def find(self, name: str) -> Collection | None:
-        """None if there is no snapshot of it yet; a `UsageError` if there is, and does not tell."""
+    def find(self, name: str, histograms: Iterable[Histogram]) -> Collection | None:
+        """That of some histograms; None while there is no snapshot of it, a `UsageError` if it tells nothing."""
         if self.defined is not None:
             if name not in self.defined:
                 raise UsageError(f"--collections: does not define {name!r}, of which there are histograms")
             return self.defined[name]
         folder = FileSystems.join(self.directory, "snapshots", safe_name(name), "")
         snapshots = list[Snapshot]()
-        for path in result_files(self.directory, "snapshots"):
-            if path.startswith(folder):
-                with suppress(FileNotFoundError):  # a better one has taken its place
-                    snapshots += read_result_file(path, "snapshots", Snapshot.from_avro)
-        collection = recognise_collection([snapshot for snapshot in snapshots if snapshot.key.collection == name])
+        paths = [path for path in result_files(self.directory, "snapshots") if path.startswith(folder)]
+        for path in sorted(paths)[-FILES_READ:]:
+            with suppress(FileNotFoundError):  # a better one has taken its place
+                snapshots += read_result_file(path, "snapshots", Snapshot.from_avro)
+        own = [snapshot for snapshot in snapshots if snapshot.key.collection == name]
+        collection = recognise_collection(own, histograms)
         if snapshots and collection is None:
             raise UsageError(
                 f"{name!r}: results do not tell its mechanism and ε, as they are unusual; give --collections FILE"
@@ -47,16 +50,18 @@ class Definitions:
         return collection
 
 
-def recognise_collection(snapshots: Sequence[Snapshot]) -> Collection | None:
-    """A collection with the newest snapshot's domain that takes the revisions of all; None if none is recognised.
+def recognise_collection(snapshots: Sequence[Snapshot], histograms: Iterable[Histogram] = ()) -> Collection | None:
+    """A collection with the newest snapshot's domain that takes the revisions of all; None if it knows none.
 
-    Snapshots may be anyone's. The revisions of those with another domain stay unknown to the collection.
+    Both may be anyone's. Of the snapshots only the newest needs its probabilities. Revisions of another domain stay
+    unknown to the collection.
     """
-    newest_first = sorted(snapshots, key=lambda snapshot: snapshot.key.window_start, reverse=True)
-    if not newest_first:
+    if not snapshots:
         return None
-    newest = newest_first[0]
-    revisions = [revision for snapshot in newest_first for revision in snapshot.revisions]
+    newest = max(snapshots, key=lambda snapshot: snapshot.key.window_start)
+    told = [(s.key.window_start, s.revisions) for s in snapshots]
+    told += [(histogram.key.window_start, tuple(histogram.tallies)) for histogram in histograms]
+    revisions = [revision for _, own in sorted(told, reverse=True) for revision in own]  # of the newest first
     buckets = USUAL_BUCKETS if newest.probabilities is None else newest.probabilities.size
     try:
         collection = recognise(newest.key.collection, newest.domain, buckets, revisions)

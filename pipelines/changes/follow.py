@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
 
+from apache_beam.io.filesystem import BeamIOError
+
 from hushgram import Collection
 from hushgram.changes import Against, ChangeDetector, Changes, PassedOver
 from hushgram.pipelines.changes.definitions import Definitions
@@ -61,8 +63,12 @@ class Follower:
         return [news for news in judged if news is not None]
 
     def _new_histograms(self) -> list[Histogram]:
-        new = [path for path in result_files(self.definitions.directory, "histograms") if path not in self._seen]
-        histograms = list[Histogram]()
+        directory, histograms = self.definitions.directory, list[Histogram]()
+        try:
+            new = [path for path in result_files(directory, "histograms") if path not in self._seen]
+        except (OSError, BeamIOError) as error:  # a file system that is away may come back
+            self._complain_once(f"{directory}: cannot be listed: {error}")
+            return []
         for path in new:
             try:
                 with suppress(FileNotFoundError):  # a better one has taken its place, and is listed next time
@@ -90,26 +96,32 @@ class Follower:
         for window in quiet:
             del self._arrived[window]
         for passed in changes.passed_over:
-            self._complain_once(detector.collection, passed)
+            self._complain_of(detector.collection, passed)
         return detector.collection, changes
 
     def _detector(self, name: str) -> ChangeDetector | None:
         """None until there is a snapshot that tells what the collection is."""
         if name not in self._detectors:
-            collection = self.definitions.find(name)
+            collection = self.definitions.find(
+                name, [waiting for key, waiting in self._waiting.items() if key.collection == name]
+            )
             if collection is None:
                 return None
             detector = ChangeDetector(collection, self.against, self.false_alarm_rate)
             self._detectors[name] = detector
         return self._detectors[name]
 
-    def _complain_once(self, collection: Collection, passed: PassedOver) -> None:
-        """For each collection and reason: windows with too few reports may come by the thousand."""
+    def _complain_of(self, collection: Collection, passed: PassedOver) -> None:
+        """Once for each collection and reason: windows with too few reports may come by the thousand."""
+        key = Key(collection.name, passed.group, passed.start, passed.end)
+        first = span(key, clocks_of(collection.windows.time_zone))
         what = f"{shown(collection.name)}: not compared: {REASONS[passed.reason]}"
+        self._complain_once(what, f"{what} (the first: {first})")
+
+    def _complain_once(self, what: str, line: str = "") -> None:
         if what not in self._complaints:
             self._complaints.add(what)
-            key = Key(collection.name, passed.group, passed.start, passed.end)
-            complain(f"{what} (the first: {span(key, clocks_of(collection.windows.time_zone))})")
+            complain(line or what)
 
 
 def _window(key: Key) -> tuple[str, int, int]:

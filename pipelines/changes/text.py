@@ -9,7 +9,8 @@ from typing import Any
 
 from hushgram import Collection
 from hushgram.changes import Changes, Reason
-from hushgram.pipelines.changes.verdicts import Difference, Verdict, signed
+from hushgram.comparison import Difference
+from hushgram.pipelines.changes.verdicts import Verdict, signed
 from hushgram.pipelines.cli.tables import table_lines
 from hushgram.pipelines.formatting import clocks_of, count, share, shown
 
@@ -83,7 +84,7 @@ def _table(verdicts: Sequence[Verdict]) -> Iterator[str]:
             verdict.window,
             shown(verdict.key.group or "all"),
             verdict.change.against.replace("_", " "),
-            f"{verdict.reports[0]:,}",
+            f"{verdict.comparison.first.reports:,}",
             "-" if verdict.median is None else _moved(verdict.median),
             _moved(verdict.mean),
             f"{verdict.change.pvalue:.1g}",
@@ -119,5 +120,5 @@ def _runs(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, int]]:
     return runs
 
 
-def _moved(difference: Difference) -> str:
+def _moved(difference: Difference[float]) -> str:
     return f"{signed(difference.value)} [{signed(difference.low)}, {signed(difference.high)}]"

@@ -20,16 +20,16 @@ COMMANDS = {
     "rollup": "merge histograms into longer windows, and estimate again",
     "check": "list what of some report files would be accepted and refused",
     "show": "print snapshots as a table in the terminal",
-    "changes": "list the windows that differ from those before them, or from a week before",
     "compare": "say by how much groups, windows or whole results differ, and whether they do at all",
+    "changes": "list the windows that differ from those before them, or from a week before",
     "view": "show snapshots as a page in the browser, as one file or live",
 }
 MODULES = {
     "plan": "plan.command",
     "simulate": "simulate.command",
     "try": "trial.command",
-    "changes": "changes.command",
     "compare": "compare.command",
+    "changes": "changes.command",
     "view": "view.command",
 }
 """Commands that are a folder of files."""

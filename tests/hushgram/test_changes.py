@@ -14,6 +14,7 @@ from scipy import stats
 from hushgram import Collection, NotEstimableError, Windows
 from hushgram.alpha_spending import HALF_SPENT, share_of_test, spent_share
 from hushgram.changes import ChangeDetector, Changes, TimedTally, find_changes, week_before
+from hushgram.simulation import draw_tally
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -159,6 +160,14 @@ def test_the_same_hour_of_the_week_before_is_a_reference_of_its_own():
     assert list_verdicts(only) == weekly
 
 
+def test_of_sliding_windows_the_same_one_of_the_week_before_counts():
+    """Every five hours one is judged, which a week is no multiple of."""
+    windows = [make_window(k, end=k + 5) for k in range(180)]
+    compared = list_verdicts(find_changes(WAVE, windows, test=never))
+    assert [one[1] for one in compared if one[2] == "preceding"] == list(range(5, 180, 5))
+    assert [(one[1], one[3], one[4]) for one in compared if one[2] == "week_before"] == [(170, 2, 7), (175, 7, 12)]
+
+
 def test_a_week_long_window_is_compared_with_the_week_before_once():
     windows = [make_window(168 * k, end=168 * (k + 1)) for k in range(3)]
     assert {one.against for one in find_changes(WAVE, windows, test=never).comparisons} == {"preceding"}
@@ -236,8 +245,8 @@ def test_a_wrong_rate_is_refused(rate):
 def draw_windows(rng, laws, reports, collection=WAVE, group=None):
     """Hours whose values have these distributions over the buckets."""
     for hour, law in enumerate(laws):
-        counts = rng.multinomial(reports, collection.mechanism.forward(law))
-        yield TimedTally(group, hour * HOUR, (hour + 1) * HOUR, {collection.revision: counts})
+        tally = draw_tally(collection, law, reports, rng)
+        yield TimedTally(group, hour * HOUR, (hour + 1) * HOUR, {collection.revision: tally})
 
 
 def bucket_law(a, b, buckets=16):
@@ -283,8 +292,9 @@ def test_after_a_change_false_alarms_are_no_more_than_the_levels_allow():
 def test_a_planted_change_is_found_where_it_is_and_nothing_else():
     """A shift of the mean by 0.048, from beta(5, 2) to beta(4, 2), with 20 000 reports a window, for 20 collections.
 
-    It is found at once with a probability above 0.999 each (`python -m benchmarks.changes`), and none of the others
-    is a false alarm with 0.99.
+    As a normal deviate, the p-value has a mean of 9.0 and a deviation of 1.0 (300 simulations), and has to exceed 3.8:
+    it is missed with a probability of 2e-7 each. The levels of the others add up to less than 0.002 each, so that there
+    are three false alarms in all with one of 1e-5.
     """
     rng = np.random.default_rng(7)
     at_once = others = 0
@@ -295,7 +305,7 @@ def test_a_planted_change_is_found_where_it_is_and_nothing_else():
         at_once += (6, "preceding") in hours
         others += len(hours) - ((6, "preceding") in hours)
     assert at_once == 20
-    assert others <= 1
+    assert others <= 2
 
 
 def test_a_change_against_the_week_before_is_found_in_a_rhythm_of_days():
