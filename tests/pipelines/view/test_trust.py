@@ -1,17 +1,16 @@
 """What the page says about trust: the numbers of the snapshot in plain sentences, and changes over time."""
 
+import json
 import math
 from dataclasses import replace
 
 from playwright.sync_api import expect
 
-from hushgram.pipelines.changes.definitions import recognise_collection
-from hushgram.pipelines.changes.verdicts import verdicts_on
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.formatting import number, span
-from hushgram.schemas.records import ARRAY_FIELDS
+from hushgram.schemas.records import ARRAY_FIELDS, Key
 from tests.helpers.browsing import act_and_redraw, find_newest
-from tests.helpers.pages import COMMUTE, TRIP, make_estimate, write_window
+from tests.helpers.pages import COMMUTE, make_estimate, write_window
 from tests.helpers.reports import HOUR, START
 
 
@@ -67,18 +66,19 @@ def test_snapshots_that_do_not_tell_are_shown_without_a_claim(open_page, tmp_pat
     assert "assume nothing about the shape" in read_sentences(page)["Intervals"]
 
 
-def test_changes_are_those_that_are_found_in_the_tallies(open_page, serve, tallied):
-    directory, made, address = tallied
-    snapshots, histograms = zip(*made, strict=True)
-    found = verdicts_on(histograms, snapshots)
-    assert {verdict.key.group for verdict in found} == {None, "B"}
-    assert {verdict.key.window_start for verdict in found} == {START + 3 * HOUR}
-    assert recognise_collection(snapshots).mechanism == TRIP.mechanism
+def test_changes_are_those_of_the_command(open_page, serve, tallied, capsys):
+    directory, _, address = tallied
+    capsys.readouterr()
+    assert command.main(["changes", str(directory), "--json"]) == 0
+    [told] = json.loads(capsys.readouterr().out)["collections"]
+    found = {change["group"]: change for change in told["changes"]}
+    assert set(found) == {None, "B"}
+    assert {change["window_start"] for change in found.values()} == {START + 3 * HOUR}
+    window = span(Key("trip", "B", START + 3 * HOUR, START + 4 * HOUR))
     for url in (address, serve(directory).address):
         page = open_page(f"{url}#collection=trip&group=B&group=C")
         expect(page.locator("#changes li")).to_have_count(1)
-        [verdict] = [verdict for verdict in found if verdict.key.group == "B"]
-        assert page.inner_text("#changes li") == f"{span(verdict.key)}: {verdict.sentence}"
+        assert page.inner_text("#changes li") == f"{window}: {found['B']['sentence']}"
         assert "1 change found, and 1 in groups that are not shown" in page.inner_text("#changes")
         [mark] = page.evaluate("document.querySelector('#time').layout.annotations.filter(({ text }) => text === '▼')")
         assert mark["x"] == START + 3.5 * HOUR
