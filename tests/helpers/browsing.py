@@ -52,6 +52,11 @@ def find_newest(snapshots, collection, group=None):
     )
 
 
+def follow_link(page, link):
+    """Goes to another choice on the same page, which must not be the one that is shown."""
+    act_and_redraw(page, lambda: page.evaluate("link => (location.hash = link)", link))
+
+
 def act_and_redraw(page, act):
     before = page.get_attribute("html", "data-drawn")
     act()

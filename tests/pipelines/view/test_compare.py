@@ -6,12 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
 
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.formatting import span
 from hushgram.schemas.records import Pane
-from tests.helpers.browsing import act_and_redraw, find_key, find_newest, read_table, read_traces, wait_until_drawn
+from tests.helpers.browsing import (
+    act_and_redraw,
+    find_key,
+    find_newest,
+    follow_link,
+    read_table,
+    read_traces,
+    wait_until_drawn,
+)
 from tests.helpers.pages import COMMUTE, TRIP, make_estimate, write_pane
 from tests.helpers.reports import HOUR, START
 
@@ -25,8 +32,8 @@ def make_panel_link(one, other):
     return f"#collection=trip&one={one}&other={other}"
 
 
-def test_intervals_of_differences_are_those_of_the_library(open_page, page_address, stream):
-    page = open_page(page_address)
+def test_intervals_of_differences_are_those_of_the_library(stream_page, stream):
+    page = stream_page
     compare = """([one, other, stretched]) => {
       const most = measured.collection.high - measured.collection.low;
       const stretch = stretched ? stretchOfMany(one, other) : 1;
@@ -39,7 +46,7 @@ def test_intervals_of_differences_are_those_of_the_library(open_page, page_addre
       return (await Promise.all(parts)).map(({ groups }) => Object.fromEntries(Object.entries(groups[0]).map(plain)));
     }"""
     for name in ("commute", "latency", "age"):
-        act_and_redraw(page, lambda name=name: page.click(f"nav >> text={name}"))
+        follow_link(page, f"collection={name}")
         windows = [s for s in stream[1] if (s.key.collection, s.key.group) == (name, None)]
         first, second = (
             max((s for s in windows if s.key.window_start == START + hour * HOUR), key=lambda s: s.rank)
@@ -58,9 +65,9 @@ def test_intervals_of_differences_are_those_of_the_library(open_page, page_addre
                 assert band[part] == pytest.approx(getattr(curve, part).tolist(), abs=1e-9)
 
 
-def test_the_panel_says_what_the_library_says(open_page, tallied):
-    _, made, address = tallied
-    page = open_page(f"{address}{make_panel_link('group A', 'group C')}")
+def test_the_panel_says_what_the_library_says(tallied_page, tallied):
+    _, made, _ = tallied
+    page = tallied_page
     for first, second in (("A", "C"), ("B", "C")):
         for hour in (3, 0):
             act_and_redraw(
@@ -86,9 +93,10 @@ def test_the_panel_says_what_the_library_says(open_page, tallied):
     assert len(read_traces(page, "#both")) == 4
 
 
-def test_two_windows_can_be_compared_and_a_link_restores_it(open_page, tallied):
-    _, made, address = tallied
-    page = open_page(f"{address}#collection=trip")
+def test_two_windows_can_be_compared_and_a_link_restores_it(tallied_page, tallied):
+    _, made, _ = tallied
+    page = tallied_page
+    follow_link(page, "collection=trip")
     assert page.is_hidden("#comparison")
     act_and_redraw(page, lambda: page.select_option("#one-group", label="B"))
     assert page.locator("#other-group option:checked").inner_text() == "groups other than B"
@@ -99,21 +107,22 @@ def test_two_windows_can_be_compared_and_a_link_restores_it(open_page, tallied):
     sentence = last.compare(first).sentence(span(last.key), span(first.key))
     assert sentence in page.inner_text("#verdict")
     assert "higher" in sentence
-    other = open_page(page.url)
-    assert other.inner_text("#verdict") == page.inner_text("#verdict")
-    assert read_traces(other, "#differences") == read_traces(page, "#differences")
+    before = page.inner_text("#verdict"), read_traces(page, "#differences")
+    page.reload()
+    wait_until_drawn(page)
+    assert (page.inner_text("#verdict"), read_traces(page, "#differences")) == before
     act_and_redraw(page, lambda: page.click("#no-sides"))
     assert page.is_hidden("#comparison")
     assert "one=" not in page.url
 
 
-def test_the_other_groups_are_estimated_from_the_sum_of_their_tallies(open_page, serve, tallied):
-    directory, made, address = tallied
+def test_the_other_groups_are_estimated_from_the_sum_of_their_tallies(open_page, serve, tallied, tallied_page):
+    directory, made, _ = tallied
     counted = {h.key.group: h.tallies[TRIP.revision][1] for _, h in made if h.key.window_start == START + 3 * HOUR}
     estimate = TRIP.estimate(counted["B"] + counted["C"])
     verdicts = []
-    for url in (address, serve(directory).address):
-        page = open_page(f"{url}{make_panel_link('group A', 'others A')}")
+    follow_link(tallied_page, make_panel_link("group A", "others A"))
+    for page in (tallied_page, open_page(f"{serve(directory).address}{make_panel_link('group A', 'others A')}")):
         verdicts.append(page.inner_text("#verdict"))
         mean = read_table(page, "differences")[0]
         assert float(mean[4]) == pytest.approx(estimate.mean)
@@ -122,9 +131,8 @@ def test_the_other_groups_are_estimated_from_the_sum_of_their_tallies(open_page,
     assert verdicts[0] == verdicts[1]
 
 
-def test_sides_with_reports_in_common_are_refused_and_no_others(open_page, page_address):
+def test_sides_with_reports_in_common_are_refused_and_no_others(stream_page):
     """Against a model: a side is the set of its reports, each of a group and an hour; z is the group of no label."""
-    page = open_page(page_address)
     groups, spans = ("a", "b", "c"), ((0, 2), (1, 3), (2, 4))
     sides = [
         {"kind": kind, "group": group, "window": {"start": start, "end": end}}
@@ -138,7 +146,7 @@ def test_sides_with_reports_in_common_are_refused_and_no_others(open_page, page_
         return set(itertools.product({*groups, "z"} if side["group"] is None else labels, hours))
 
     pairs = list(itertools.product(sides, sides))
-    told = page.evaluate("pairs => pairs.map(([one, other]) => shareReports(one, other))", pairs)
+    told = stream_page.evaluate("pairs => pairs.map(([one, other]) => shareReports(one, other))", pairs)
     wrong = [
         pair
         for pair, shared in zip(pairs, told, strict=True)
@@ -157,15 +165,16 @@ def test_sides_with_reports_in_common_are_refused_and_no_others(open_page, page_
         ("others A", "others B", "the same reports in part"),
     ],
 )
-def test_what_cannot_be_compared_is_said_in_words(open_page, tallied, one, other, words):
-    page = open_page(f"{tallied[2]}{make_panel_link(one, other)}")
-    assert words in page.inner_text("#verdict")
-    assert page.is_hidden("#compared")
+def test_what_cannot_be_compared_is_said_in_words(tallied_page, one, other, words):
+    follow_link(tallied_page, make_panel_link(one, other))
+    assert words in tallied_page.inner_text("#verdict")
+    assert tallied_page.is_hidden("#compared")
 
 
-def test_open_windows_have_intervals_for_many_looks_and_means_alone_are_compared(open_page, page_address, stream):
+def test_open_windows_have_intervals_for_many_looks_and_means_alone_are_compared(stream_page, stream):
     early = f"{START + 4 * HOUR}-{START + 5 * HOUR}"
-    page = open_page(f"{page_address}#collection=commute&window={early}&one=group DE&other=group FR")
+    page = stream_page
+    follow_link(page, f"collection=commute&window={early}&one=group DE&other=group FR")
     first, second = (
         max(
             (s for s in stream[1] if s.key == find_key(stream[1], "commute", g, START + 4 * HOUR)), key=lambda s: s.rank
@@ -177,22 +186,17 @@ def test_open_windows_have_intervals_for_many_looks_and_means_alone_are_compared
     assert page.inner_text("#verdict").startswith(sentence.partition(" Reports still arrive")[0])
     assert "Reports still arrive" in page.inner_text("#caveats")
     assert "FR: too few reports to trust" in page.inner_text("#caveats")
-    page.evaluate("location.hash = 'collection=load&one=group eu&other=group us'")
-    expect(page.locator("#verdict")).to_contain_text("eu")
-    wait_until_drawn(page)
+    follow_link(page, "collection=load&one=group eu&other=group us")
     eu, us = (find_newest(stream[1], "load", group) for group in ("eu", "us"))
     assert page.inner_text("#verdict") == eu.compare(us).sentence("eu", "us")
     assert page.is_hidden("#compared-curves")
 
 
-def test_without_tallies_the_other_groups_are_not_offered_or_missed_in_words(open_page, serve, tmp_path, tallied):
+def test_without_tallies_the_other_groups_are_missed_in_words(open_page, serve, tmp_path):
     groups = [make_estimate(COMMUTE, group, 0, 2000) for group in (None, "DE", "FR", "UK")]
     for snapshot in groups:
         write_pane(tmp_path, snapshot)
     page = open_page(f"{serve(tmp_path).address}#collection=commute&one=group DE&other=others DE")
-    assert page.inner_text("#verdict") == "They cannot be had: there are no tallies beside the snapshots."
-    assert command.main(["view", str(tmp_path)]) == 0
-    page = open_page(f"{(tmp_path / 'page.html').as_uri()}#collection=commute&one=group DE&other=others DE")
     assert page.inner_text("#verdict") == "They cannot be had: there are no tallies beside the snapshots."
 
 

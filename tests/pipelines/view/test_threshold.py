@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.browsing import act_and_redraw, find_newest, wait_until_drawn
+from tests.helpers.browsing import act_and_redraw, find_newest, follow_link, wait_until_drawn
 
 MARKS = "[...document.querySelectorAll('#density .plot, #cdf .plot')].map(({ layout }) => layout.shapes[0].x0)"
 
 
-def test_the_share_above_is_that_of_the_snapshot_with_its_interval(open_page, page_address, stream):
-    page = open_page(page_address)
+def test_the_share_above_is_that_of_the_snapshot_with_its_interval(stream_page, stream):
+    page = stream_page
     for name in ("commute", "latency", "age"):
-        act_and_redraw(page, lambda name=name: page.click(f"nav >> text={name}"))
+        follow_link(page, f"collection={name}")
         snapshot = find_newest(stream[1], name)
         inside = np.random.default_rng(7).uniform(snapshot.low, snapshot.high, 40)
         values = [snapshot.low, snapshot.high, *snapshot.cdf_points[[1, 5]].tolist(), *inside.tolist()]
@@ -29,8 +29,9 @@ def test_the_share_above_is_that_of_the_snapshot_with_its_interval(open_page, pa
         assert [each["high"] for each in told] == pytest.approx((1 - low).tolist(), abs=1e-9)
 
 
-def test_the_threshold_is_moved_by_keys_by_mouse_and_by_a_number_and_a_link_keeps_it(open_page, page_address):
-    page = open_page(f"{page_address}#collection=commute&all=&group=DE&threshold=45")
+def test_the_threshold_is_moved_by_keys_by_mouse_and_by_a_number_and_a_link_keeps_it(stream_page):
+    page = stream_page
+    follow_link(page, "collection=commute&all=&group=DE&threshold=45")
     assert page.evaluate(MARKS) == [45, 45]
     first, second = page.locator("#above li").all_inner_texts()
     assert "above 45 minutes (95 % interval" in first
@@ -71,11 +72,15 @@ def test_the_threshold_is_moved_by_keys_by_mouse_and_by_a_number_and_a_link_keep
     page.evaluate("location.hash = location.hash.replace(/threshold=[^&]*/, 'threshold=33')")
     expect(page.locator("#threshold-value")).to_have_value("33")
     assert page.evaluate(MARKS) == [33, 33]
-    assert open_page(link).evaluate(MARKS) == [dragged, dragged]
+    page.goto(link)
+    page.reload()
+    wait_until_drawn(page)
+    assert page.evaluate(MARKS) == [dragged, dragged]
 
 
-def test_a_zoom_is_that_of_both_pictures_and_of_the_link(open_page, page_address):
-    page = open_page(f"{page_address}#collection=latency&zoom=10~1000")
+def test_a_zoom_is_that_of_both_pictures_and_of_the_link(stream_page):
+    page = stream_page
+    follow_link(page, "collection=latency&zoom=10~1000")
     ranges = "[...document.querySelectorAll('#density .plot, #cdf .plot')].map(({ layout }) => layout.xaxis.range)"
     assert page.evaluate(ranges) == [[1, 3], [1, 3]]
     act_and_redraw(page, lambda: page.evaluate("zoomTo(1.5, 2)"))

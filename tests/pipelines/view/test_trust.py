@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.formatting import number, span
 from hushgram.schemas.records import ARRAY_FIELDS, Key
-from tests.helpers.browsing import act_and_redraw, find_newest
+from tests.helpers.browsing import act_and_redraw, find_newest, follow_link
 from tests.helpers.pages import COMMUTE, make_estimate, write_window
 from tests.helpers.reports import HOUR, START
 
@@ -23,8 +23,9 @@ def read_sentences(page):
     )
 
 
-def test_the_panel_has_the_numbers_of_the_snapshot_in_sentences(open_page, page_address, stream):
-    page = open_page(f"{page_address}#collection=commute")
+def test_the_panel_has_the_numbers_of_the_snapshot_in_sentences(stream_page, stream):
+    page = stream_page
+    follow_link(page, "collection=commute")
     snapshot = find_newest(stream[1], "commute")
     told = read_sentences(page)
     assert page.inner_text("#trust-heading") == "How far can I trust this?"
@@ -66,8 +67,8 @@ def test_snapshots_that_do_not_tell_are_shown_without_a_claim(open_page, tmp_pat
     assert "assume nothing about the shape" in read_sentences(page)["Intervals"]
 
 
-def test_changes_are_those_of_the_command(open_page, serve, tallied, capsys):
-    directory, _, address = tallied
+def test_changes_are_those_of_the_command(open_page, serve, tallied, tallied_page, capsys):
+    directory = tallied[0]
     capsys.readouterr()
     assert command.main(["changes", str(directory), "--json"]) == 0
     [told] = json.loads(capsys.readouterr().out)["collections"]
@@ -75,8 +76,9 @@ def test_changes_are_those_of_the_command(open_page, serve, tallied, capsys):
     assert set(found) == {None, "B"}
     assert {change["window_start"] for change in found.values()} == {START + 3 * HOUR}
     window = span(Key("trip", "B", START + 3 * HOUR, START + 4 * HOUR))
-    for url in (address, serve(directory).address):
-        page = open_page(f"{url}#collection=trip&group=B&group=C")
+    link = "#collection=trip&group=B&group=C"
+    follow_link(tallied_page, link)
+    for page in (tallied_page, open_page(f"{serve(directory).address}{link}")):
         expect(page.locator("#changes li")).to_have_count(1)
         assert page.inner_text("#changes li") == f"{window}: {found['B']['sentence']}"
         assert "1 change found, and 1 in groups that are not shown" in page.inner_text("#changes")
@@ -86,8 +88,8 @@ def test_changes_are_those_of_the_command(open_page, serve, tallied, capsys):
         expect(page.locator("#changes")).to_contain_text("No change found, and 2 in groups that are not shown")
 
 
-def test_where_no_tallies_are_no_change_is_claimed(open_page, page_address):
-    page = open_page(f"{page_address}#collection=commute")
-    expect(page.locator("#changes")).to_have_text(
+def test_where_no_tallies_are_no_change_is_claimed(stream_page):
+    follow_link(stream_page, "collection=latency")
+    expect(stream_page.locator("#changes")).to_have_text(
         "Whether windows differ from those before them cannot be told: there are no tallies beside the snapshots."
     )
