@@ -32,13 +32,16 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def photograph(address: str, picture: str) -> None:
-    """What a person sees of a page of `hushgram view` when it has opened."""
+def photograph(address: str, picture: str, section: str = "") -> None:
+    """What a person sees of a page of `hushgram view` when it has opened, or one section of it."""
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1200, "height": 960}, color_scheme="light")
         page.goto(address)
         page.wait_for_selector("html[data-drawn]")
-        page.screenshot(path=picture)
+        if section:
+            page.locator(f"#{section}").screenshot(path=picture)
+        else:
+            page.screenshot(path=picture)
 
 
 if __name__ == "__main__":  # as in `python -m devtools.browser "file://$PWD/build/demo/page.html" docs/view.png`

@@ -188,6 +188,25 @@ class Distribution:
         low, high = self._bounds(*question, check_level(level))
         return Interval(low, high) if any(np.ndim(number) for number in at) else Interval(float(low), float(high))
 
+    @cached_property
+    def supported(self) -> FloatArray | None:
+        """The probabilities as far as the reports support them, evenly spread within each of `readable_bins()`.
+
+        A picture of them shows no noise as fact. None where there is no distribution. Where bins are not known, as in
+        results of earlier versions, all probabilities are taken as they are.
+
+        >>> from hushgram import Collection
+        >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0)
+        >>> estimate = commute.estimate(commute.tally(commute.simulate([20.0] * 3000, seed=7)))
+        >>> np.unique(estimate.supported).size == estimate.readable_bins().low.size
+        True
+        """
+        if self.probabilities is None:
+            return None
+        bounds = self._bin_bounds
+        shares = np.add.reduceat(self.probabilities, bounds[:-1])
+        return make_read_only(np.repeat(shares / np.diff(bounds), np.diff(bounds)))
+
     # Beside another ---------------------------------------------------------------------------------------------------
 
     def compare(self, other: Distribution, *, level: float = 0.95, growing: bool = False) -> Comparison:
@@ -219,25 +238,6 @@ class Distribution:
     def _curve_at(self, units: FloatArray) -> FloatArray:
         """The share of values up to points of the unit interval."""
         return self._shares(np.zeros_like(units), units)
-
-    @cached_property
-    def supported(self) -> FloatArray | None:
-        """The probabilities as far as the reports support them, evenly spread within each of `readable_bins()`.
-
-        A picture of them shows no noise as fact. None where there is no distribution. Where bins are not known, as in
-        results of earlier versions, all probabilities are taken as they are.
-
-        >>> from hushgram import Collection
-        >>> commute = Collection(name="commute", low=0, high=180, buckets=64, epsilon=1.0)
-        >>> estimate = commute.estimate(commute.tally(commute.simulate([20.0] * 3000, seed=7)))
-        >>> np.unique(estimate.supported).size == estimate.readable_bins().low.size
-        True
-        """
-        if self.probabilities is None:
-            return None
-        bounds = self._bin_bounds
-        shares = np.add.reduceat(self.probabilities, bounds[:-1])
-        return make_read_only(np.repeat(shares / np.diff(bounds), np.diff(bounds)))
 
     # For plotting libraries and tables -------------------------------------------------------------------------------
 

@@ -15,12 +15,21 @@ SCRIPTS = (
     "words.js",
     "data.js",
     "shapes.js",
+    "bands.js",
+    "differences.js",
     "style.js",
     "distribution.js",
+    "density.js",
+    "changes.js",
     "time.js",
     "tables.js",
+    "sides.js",
     "choice.js",
     "sections.js",
+    "threshold.js",
+    "compare.js",
+    "trust.js",
+    "export.js",
     "theme.js",
     "page.js",
 )
@@ -44,13 +53,17 @@ def plotly() -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"this plotly does not carry its library: {error}; pip install 'plotly>=6'") from None
+        raise UsageError(f"this plotly does not carry its library: {error}; pip install 'plotly>=6.3'") from None
 
 
 def fill(title: str, head: str, data: str, scripts: str) -> tuple[str, str]:
-    """The page around its parts, as what stands before and after the data that is asked for later."""
+    """The page around its parts, as what stands before and after the data that is asked for later.
+
+    Without a title the page calls itself after what is on it.
+    """
     text = asset("page.html")
-    for name, part in (("title", html.escape(title)), ("head", head), ("data", data), ("scripts", scripts)):
+    parts = {"title": html.escape(title), "given": " data-given" if title else ""}
+    for name, part in {**parts, "head": head, "data": data, "scripts": scripts}.items():
         text = text.replace(f"<!--{name}-->", part)
     before, _, after = text.partition("<!--more-->")
     return before, after

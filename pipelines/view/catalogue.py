@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any, TypeVar
@@ -123,11 +123,16 @@ class Catalogue:
                     together.sort(key=lambda pane: pane.numbers.rank)
         return dict(sorted(collections.items()))
 
-    def outline(self, ids: Mapping[Chunk, int]) -> dict[str, Any]:
-        """What the page needs to know first; the rest it asks for by the ids in here."""
+    def outline(self, ids: Mapping[Chunk, int], tallied: Container[str] = ()) -> dict[str, Any]:
+        """What the page needs to know first; the rest it asks for by the ids in here.
+
+        Of the collections `tallied`, there are tallies to ask, too.
+        """
         return {
             "unread": self.unread,
-            "collections": [_outline(results, ids) for results in self.collections.values()],
+            "collections": [
+                {**_outline(results, ids), "tallied": results.name in tallied} for results in self.collections.values()
+            ],
             "refused": [
                 {
                     "reason": shown(reason),
@@ -165,7 +170,7 @@ def _outline(results: CollectionResults, ids: Mapping[Chunk, int]) -> dict[str, 
                 "id": ids[results.name, window],
                 **described(results.name, window, clocks),
                 "cut": cut_details(Key(results.name, None, *window), cuts.get(window, WHOLE), clocks),
-                "stamp": _stamp(pane for panes in results.of_window(window).values() for pane in panes),
+                "stamp": stamp_of(pane for panes in results.of_window(window).values() for pane in panes),
             }
             for window in windows
         ],
@@ -178,7 +183,7 @@ def _outline(results: CollectionResults, ids: Mapping[Chunk, int]) -> dict[str, 
                 else "all groups"
                 if len(groups) > 1
                 else "all",
-                "stamp": _stamp(pane for panes in results.panes[group].values() for pane in panes),
+                "stamp": stamp_of(pane for panes in results.panes[group].values() for pane in panes),
             }
             for group in groups
         ],
@@ -203,7 +208,7 @@ def described(collection: str, window: Window, clocks: tzinfo) -> dict[str, Any]
     return {"start": start, "end": end, "ahead": ahead, "label": span(Key(collection, None, start, end), clocks)}
 
 
-def _stamp(panes: Iterable[PaneFile]) -> str:
+def stamp_of(panes: Iterable[PaneFile]) -> str:
     """Changes when a pane comes, changes or goes."""
     serials = [pane.serial for pane in panes]
     return f"{max(serials)}-{len(serials)}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
-from hushgram.pipelines.cli.console import UsageError, command_parser, complain, say
+from hushgram.pipelines.cli.console import UsageError, collections_in, command_parser, complain, say
 from hushgram.pipelines.cli.outputs import check_file, writing
 from hushgram.pipelines.formatting import count
 from hushgram.pipelines.results import none_there
@@ -29,7 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--serve", action="store_true", help="show it live instead, until Ctrl-C")
     parser.add_argument("--host", help="with --serve: where to listen (default: 127.0.0.1, for this machine alone)")
     parser.add_argument("--port", type=int, help=f"with --serve: the port (default: {PORT}; 0 takes a free one)")
-    parser.add_argument("--title", help="the title of the page (default: DIR)")
+    parser.add_argument(
+        "--collections",
+        metavar="FILE",
+        help="the YAML file of collections (default: what snapshots tell, if mechanism and ε are usual ones)",
+    )
+    parser.add_argument("--title", help="the title of the page (default: the names of its collections)")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -42,8 +47,9 @@ def execute(options: argparse.Namespace) -> int:
     if not options.serve and (options.host is not None or options.port is not None):
         raise UsageError("--host and --port: allowed: with --serve")
     plotly()  # fails now if it is missing, not when all has been read
-    index = ResultIndex(options.directory)
-    title = options.title or options.directory
+    definitions = collections_in(options.collections) if options.collections else None
+    index = ResultIndex(options.directory, definitions)
+    title = options.title or ""
     if options.serve:
         return serve(index, title, options.host or "127.0.0.1", PORT if options.port is None else options.port)
     return write(index, title, options.output or FileSystems.join(options.directory, PAGE))

@@ -15,6 +15,8 @@ from hushgram._arrays import FloatArray
 from hushgram.pipelines.formatting import end_details, shown, warnings
 from hushgram.schemas.records import ARRAY_FIELDS, Snapshot
 
+LARGEST_FILE = 1 << 28
+"""256 MiB: a foreign file may be of any size, and results of one window are far smaller."""
 MOST_BUCKETS = 1 << 20
 ALWAYS_THERE = ("low", "high", "mean", "mean_low", "mean_high")
 PERHAPS_THERE = (

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import secrets
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
+from hushgram import Collection
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.formatting import shown
 from hushgram.pipelines.partial_windows import Window
@@ -25,13 +28,30 @@ from hushgram.pipelines.view.catalogue import (
     Problem,
     RefusedReports,
     described,
+    stamp_of,
 )
-from hushgram.pipelines.view.data import check_snapshot, drop_arrays, movement, pack, picture, series
+from hushgram.pipelines.view.data import (
+    LARGEST_FILE,
+    check_snapshot,
+    drop_arrays,
+    movement,
+    pack,
+    picture,
+    series,
+)
+from hushgram.pipelines.view.tallies import (
+    NoTallyError,
+    changes_in,
+    closed_panes,
+    estimate_others,
+    find_definition,
+    lie_beside,
+)
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.filesystem import FoundFile, is_local
 
-LARGEST_FILE = 1 << 28
-"""256 MiB: a foreign file may be of any size, and results of one window are far smaller."""
+MOST_MADE = 256
+"""Answers from tallies that are kept, those asked for last."""
 OTHER_FOLDERS = ("dead_letters", "histograms", "runs")
 
 
@@ -55,10 +75,11 @@ class ResultIndex:
     One thread calls `refresh`; any number may call the rest: a catalogue is never changed, only replaced.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, definitions: Mapping[str, Collection] | None = None) -> None:
         if not is_local(directory) and set(directory) & set("*?["):
             raise UsageError(f"{directory}: allowed: a directory whose name has none of * ? [")
         self.directory = directory
+        self.definitions = definitions or {}
         self.catalogue = Catalogue()
         self.ids: dict[Chunk, int] = {}
         self._chunks: list[Chunk] = []
@@ -66,6 +87,8 @@ class ResultIndex:
         self._serial = 0
         self._run = secrets.token_hex(8)
         self._packed = "", b""
+        self._making = threading.Lock()
+        self._made: dict[tuple[Any, ...], tuple[str | None, bytes]] = {}
 
     def refresh(self, patience: float = math.inf) -> bool:
         """Reads what is new or has changed, for about this many seconds; returns whether all has been read."""
@@ -91,7 +114,9 @@ class ResultIndex:
         return f"{self._run}-{self.catalogue.version}"
 
     def outline(self) -> dict[str, Any]:
-        return {"run": self._run, "version": self.version, **self.catalogue.outline(self.ids)}
+        catalogue = self.catalogue
+        tallied = {name for name, results in catalogue.collections.items() if lie_beside(results)}
+        return {"run": self._run, "version": self.version, **catalogue.outline(self.ids, tallied)}
 
     def packed_outline(self) -> bytes:
         """The same in few bytes; made once for everybody who looks."""
@@ -107,6 +132,51 @@ class ResultIndex:
         collection, part = self._chunks[chunk_id]
         results = self.catalogue.collections.get(collection, CollectionResults(collection))
         return pack(self._window(results, part) if isinstance(part, tuple) else self._group(results, part))
+
+    def others(self, run: str, window_id: int, group_id: int) -> bytes | None:
+        """The estimate of all groups of a window but one; None for unknown ids."""
+        (results, window), (same, group) = self._part(run, window_id), self._part(run, group_id)
+        if results is None or results is not same or not isinstance(window, tuple) or not isinstance(group, str):
+            return None
+        panes = [pane for panes in results.of_window(window).values() for pane in panes]
+        stamp = stamp_of(panes) if panes else ""
+        make = partial(estimate_others, results=results, group=group, window=window)
+        return self._once((window_id, group_id), stamp, make, results)
+
+    def changes(self, run: str, group_id: int) -> bytes | None:
+        """Which windows of a collection differ from those before them; by the id of any group of it."""
+        results, group = self._part(run, group_id)
+        if results is None or isinstance(group, tuple):
+            return None
+        closed = closed_panes(results)
+        make = partial(changes_in, results=results, ids=self.ids)
+        return self._once((results.name,), stamp_of(closed) if closed else "", make, results)
+
+    def _part(self, run: str, chunk_id: int) -> tuple[CollectionResults | None, str | Window | None]:
+        """The collection and the part of it that an id stands for."""
+        if run != self._run or not 0 <= chunk_id < len(self._chunks):
+            return None, None
+        name, part = self._chunks[chunk_id]
+        return self.catalogue.collections.get(name), part
+
+    def _once(
+        self, key: tuple[Any, ...], stamp: str, make: Callable[[Collection], Any], results: CollectionResults
+    ) -> bytes:
+        """What takes seconds to make is made once, for everybody who looks, and one after the other.
+
+        What cannot be made is a problem in words.
+        """
+        with self._making:
+            known, packed = self._made.pop(key, (None, b""))
+            if known != stamp:
+                try:
+                    packed = pack(make(find_definition(results, self.definitions)))
+                except NoTallyError as error:  # not kept: they may still come
+                    return pack({"problem": str(error)})
+            self._made[key] = stamp, packed
+            while len(self._made) > MOST_MADE:
+                del self._made[next(iter(self._made))]
+        return packed
 
     # What there is ----------------------------------------------------------------------------------------------------
 

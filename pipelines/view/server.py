@@ -222,7 +222,11 @@ class Handler(BaseHTTPRequestHandler):
         return is_loopback(name.strip("[]")) and port == str(self.server.server_address[1])
 
     def _data(self, path: str) -> tuple[HTTPStatus, str, bytes]:
-        """`/data/outline/VERSION` is empty while that version is the one there is; `/data/RUN/ID` is a chunk."""
+        """`/data/outline/VERSION` is empty while that version is the one there is; `/data/RUN/ID` is a chunk.
+
+        `/data/RUN/WINDOW/others/GROUP` is the estimate of all groups of a window but one, `/data/RUN/GROUP/changes` the
+        changes over time in the collection of a group.
+        """
         index = self.server.index
         match path.split("/")[1:]:
             case ["data", "outline", version]:
@@ -233,6 +237,14 @@ class Handler(BaseHTTPRequestHandler):
                 chunk = index.chunk(run, int(chunk_id))
                 if chunk is not None:
                     return HTTPStatus.OK, DATA, chunk
+            case ["data", run, window_id, "others", group_id] if _is_count(window_id) and _is_count(group_id):
+                estimate = index.others(run, int(window_id), int(group_id))
+                if estimate is not None:
+                    return HTTPStatus.OK, DATA, estimate
+            case ["data", run, group_id, "changes"] if _is_count(group_id):
+                changes = index.changes(run, int(group_id))
+                if changes is not None:
+                    return HTTPStatus.OK, DATA, changes
         return HTTPStatus.NOT_FOUND, TEXT, b"no such thing here\n"
 
     def _answer(self, status: HTTPStatus, kind: str, content: bytes, more: dict[str, str] | None = None) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from hushgram.pipelines.view.assets import SCRIPTS, asset, fill, plotly, script_hash
 from hushgram.pipelines.view.result_index import ResultIndex
+
+MOST_OTHERS = 24
+"""Estimates of all groups but one that a file holds: each takes up to a second to make."""
 
 
 def standalone_page(index: ResultIndex, title: str) -> Iterator[bytes]:
@@ -43,7 +47,28 @@ def standalone_page(index: ResultIndex, title: str) -> Iterator[bytes]:
     for part in parts:
         if part["id"] not in first:
             yield f"{_data(str(part['id']), _chunk(index, outline['run'], part['id']))}\n".encode()
+    yield from (f"{_data(name, content)}\n".encode() for name, content in _from_tallies(index, outline))
     yield after.encode()
+
+
+def _from_tallies(index: ResultIndex, outline: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """Changes over time, and estimates of all groups but one; the page says which of them it does not have."""
+    asked = [collection for collection in outline["collections"] if collection["tallied"]]
+    for collection in asked:
+        first = collection["groups"][0]["id"]
+        if (changes := index.changes(outline["run"], first)) is not None:
+            yield f"{first}/changes", changes
+    for window, group in islice(_others(asked), MOST_OTHERS):
+        if (estimate := index.others(outline["run"], window, group)) is not None:
+            yield f"{window}/others/{group}", estimate
+
+
+def _others(collections: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Windows, the newest of each collection first, and groups whose others are more than one."""
+    for collection in collections:
+        groups = [group["id"] for group in collection["groups"] if group["name"] is not None]
+        if len(groups) > 2:
+            yield from ((window["id"], group) for window in reversed(collection["windows"]) for group in groups)
 
 
 def _shown_first(collection: dict[str, Any]) -> list[int]:

@@ -17,6 +17,12 @@ def read_traces(page, plot):
     )
 
 
+def read_curve(page, plot, name):
+    """The trace of a group's curve itself, without its band and its bars."""
+    [curve] = [trace for trace in read_traces(page, plot) if trace["name"] == name]
+    return curve
+
+
 def count_lines(page, plot):
     """Lines and bars with an extent on the screen."""
     return page.evaluate(
@@ -28,13 +34,13 @@ def count_lines(page, plot):
 
 
 def read_table(page, name):
-    """The cells of the table behind a picture, opened if it is not."""
+    """The cells of the table behind a picture, opened if it is not; of rounded numbers the exact ones."""
     details = page.locator(f"details[data-table={name}]")
     if details.get_attribute("open") is None:
         details.locator("summary").click()
     details.locator("table").first.wait_for()
     return details.locator("tbody tr").evaluate_all(
-        "rows => rows.map(({ cells }) => [...cells].map((c) => c.textContent))"
+        "rows => rows.map(({ cells }) => [...cells].map((c) => c.querySelector('[title]')?.title ?? c.textContent))"
     )
 
 
@@ -44,6 +50,11 @@ def find_newest(snapshots, collection, group=None):
         (s for s in snapshots if s.key.collection == collection and s.key.group == group),
         key=lambda s: (s.pane.timing != "early", s.key.window_start, s.rank),
     )
+
+
+def follow_link(page, link):
+    """Goes to another choice on the same page, which must not be the one that is shown."""
+    act_and_redraw(page, lambda: page.evaluate("link => (location.hash = link)", link))
 
 
 def act_and_redraw(page, act):

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from hushgram import Collection
-from hushgram.schemas.avro_schemas import DEAD_LETTER, SNAPSHOT
-from hushgram.schemas.records import DeadLetter, Key, Pane, Snapshot
-from hushgram.transforms.estimation import snapshots
+from hushgram.schemas.avro_schemas import DEAD_LETTER, HISTOGRAM, SNAPSHOT
+from hushgram.schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
+from hushgram.transforms.estimation import histogram, snapshots
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.sinks.files import FORMATS, file_name
 from hushgram.transforms.sinks.result_files import pane_name
@@ -60,6 +60,39 @@ def write_window(directory: Path, groups: Sequence[Snapshot], kind: str = "avro"
     path = directory / "snapshots" / f"{file_name(groups[0])}.{kind}"
     write_atomically(str(path), FORMATS[kind](SNAPSHOT, list(groups)))
     return path
+
+
+TRIP = Collection(name="trip", low=0, high=60, unit="minutes", buckets=64, epsilon=2.0, groups=("A", "B", "C"))
+
+
+def write_tallied(
+    directory: Path, windows: int = 4, reports: int = 4000, collection: Collection = TRIP
+) -> list[tuple[Snapshot, Histogram]]:
+    """Snapshots with the tallies beside them, as `hushgram aggregate` writes both.
+
+    Trips of A are longer than those of B and C, which are alike; in the last window those of B are longer, too.
+    """
+    rng, made = np.random.default_rng(4), []
+    for hour in range(windows):
+        longer = {"A": 1.5, "B": 2.5 if hour == windows - 1 else 1.0, "C": 1.0}
+        values = {group: 60 * rng.beta(2 * factor, 5, reports) for group, factor in longer.items()}
+        counts = {group: collection.tally(collection.simulate(own, seed=rng)) for group, own in values.items()}
+        tallies = {None: sum(counts.values()), **counts}
+        panes = [
+            (
+                Key(collection.name, group, START + hour * HOUR, START + (hour + 1) * HOUR),
+                Pane(),
+                Tallies({collection.revision: (int(tally.sum()), tally)}),
+            )
+            for group, tally in tallies.items()
+        ]
+        estimated = snapshots(collection, panes)
+        counted = [histogram(*pane) for pane in panes]
+        path = write_window(directory, estimated)
+        beside = directory / "histograms" / path.relative_to(directory / "snapshots")
+        write_atomically(str(beside), FORMATS["avro"](HISTOGRAM, counted))
+        made += zip(estimated, counted, strict=True)
+    return made
 
 
 def write_letters(directory: Path, letters: Sequence[DeadLetter], kind: str = "avro") -> Path:

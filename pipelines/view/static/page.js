@@ -20,25 +20,44 @@ async function show() {
   const { collection, window, groups, missing } = resolve();
   if (contents.unread === 0) keep(collection, groups, missing); // what a link names may still be read
   showChoice(collection, window, groups);
-  const wanted = JSON.stringify([contents.run, collection, window.id, window.stamp, groups, chosen, colour("page")]);
-  if (wanted === drawn) return dim(false); // back to it before anything else was drawn
+  showSides(collection);
+  const { threshold, ...drawnFor } = chosen; // a threshold is moved without drawing everything anew
+  const sides = resolveSides(collection, window);
+  const seen = [contents.run, collection, window.id, window.stamp, groups, drawnFor, sides, colour("page")];
+  const wanted = JSON.stringify(seen);
+  if (wanted === drawn) {
+    placeThreshold(); // of it a link may have another
+    return dim(false); // back to it before anything else was drawn
+  }
   dim(true);
   try {
     const [pictures, ...series] = await Promise.all([window, ...groups].map((part) => fetchChunk(contents.run, part)));
     if (drawing !== drawings) return; // chosen anew in the meantime
     drawn = ""; // until all of it is
-    for (const draw of showChosen(viewOf(collection, window, groups, pictures, series))) {
-      draw();
-      await new Promise((resolve) => setTimeout(resolve)); // what is drawn can be seen before the rest is
-      if (drawing !== drawings) return;
-    }
+    const view = viewOf(collection, window, groups, pictures, series);
+    if (!(await drawAll(showChosen(view), drawing))) return;
+    dim(false); // what follows may have to be estimated first, and stands apart
+    const compared = sides && (await Promise.all(sides.map((side) => fetchSide(side))));
+    if (drawing !== drawings || !(await drawAll(showComparison(view, compared), drawing))) return;
     drawn = wanted;
     document.documentElement.dataset.drawn = drawing;
+    const changes = await fetchChanges(collection);
+    if (drawing === drawings) drawAll(showChanges(view, changes), drawing);
   } catch (error) {
     if (drawing === drawings) notice(`This window’s data could not be had: ${error.message}`);
   } finally {
     if (drawing === drawings) dim(false);
   }
+}
+
+/** Draws one picture after the other, so that each can be seen before the rest; whether nothing was chosen anew. */
+async function drawAll(pictures, drawing) {
+  for (const draw of pictures) {
+    draw();
+    await new Promise((resolve) => setTimeout(resolve));
+    if (drawing !== drawings) return false;
+  }
+  return true;
 }
 
 function dim(wanted) {
@@ -59,12 +78,14 @@ function keep(collection, groups, missing) {
 /** Words and tables at once; the pictures are left to be drawn, in the order in which they are looked at. */
 function showChosen(view) {
   showWarnings(view);
+  showMarks(view);
   const here = view.groups.length > 0;
   const distributed = view.groups.some(({ picture }) => picture.probabilities !== null);
   const sections = {
     short: here,
     "in-numbers": here,
     distribution: distributed,
+    trust: here,
     "only-mean": here && !distributed,
     moved: here,
   };
@@ -72,17 +93,23 @@ function showChosen(view) {
   if (here) {
     at("answer").replaceChildren(...answer(view));
     at("numbers").replaceChildren(numbersTable(view));
+    showTrust(view);
+    showMethod(view);
   }
+  if (distributed) showThreshold(view);
+  const apart = standApart(view.groups);
   at("arrangement").hidden = view.groups.length < 2;
-  at("arrangement").querySelector(`[value=${chosen.apart ? "apart" : "together"}]`).checked = true;
+  at("arrangement").querySelector(`[value=${apart ? "apart" : "together"}]`).checked = true;
+  at("unzoom").hidden = chosen.zoom === null;
   const wanted = showQuantities(view);
   const moved = showPanes(view);
   const several = view.all.some(({ windows }) => windows.length > 1);
   at("time").hidden = !several;
+  if (at("changes").dataset.of !== view.collection.name) at("changes").replaceChildren(); // of another collection
+  at("changes").dataset.of = view.collection.name;
   at("time-about").hidden = several;
   tableOf = (picture) => TABLES[picture](view, wanted);
   document.querySelectorAll("details[data-table]").forEach(fillTable);
-  const apart = chosen.apart && view.groups.length > 1;
   return [
     () => drawReports(at("reports"), view, (window) => choose({ window: windowKey(window) })),
     ...(distributed ? [() => drawDensity(at("density"), view, apart), () => drawCdf(at("cdf"), view, apart)] : []),
@@ -114,6 +141,9 @@ function listen() {
   at("window").addEventListener("input", ({ target }) =>
     choose({ window: windowKey(resolve().collection.windows[target.value]) }),
   );
+  at("unzoom").addEventListener("click", () => choose({ zoom: null }));
+  listenToThreshold();
+  listenToSides();
   at("arrangement").addEventListener("change", ({ target }) => choose({ apart: target.value === "apart" }));
   at("quantity").addEventListener("change", ({ target }) =>
     choose({ over: target.value === "" ? null : target.value === "mean" ? "mean" : Number(target.value) }),
@@ -161,6 +191,7 @@ function tell(kind, words) {
 
 async function begin() {
   setTheme(Object.hasOwn(THEMES, remembered() ?? "") ? remembered() : "auto");
+  addExports();
   listen();
   await refresh();
   while (LIVE) {

@@ -12,6 +12,7 @@ function notice(words) {
 /** What does not depend on the choice. */
 function showAround() {
   const { collections, refused, problems, unread } = contents;
+  showTitle(collections);
   at("empty").hidden = collections.length > 0;
   at("empty").textContent = unread
     ? "Reading the data …"
@@ -25,6 +26,17 @@ function showAround() {
   at("refused").querySelector(".scroll").replaceChildren(refusedTable(refused));
   at("problems").hidden = problems.length === 0;
   at("problems").querySelector(".scroll").replaceChildren(problemsTable(problems));
+}
+
+/** Without a title of its own, the page is called after what is on it. */
+function showTitle(collections) {
+  const title = at("title");
+  if (title.dataset.given !== undefined) return;
+  const names = collections.slice(0, 3).map(({ label }) => brief(label));
+  const more = collections.length > names.length ? [`${count(collections.length - names.length)} more`] : [];
+  const words = [...names, ...more].join(", ") || "Results";
+  title.replaceChildren(named(words));
+  document.title = `${words} · hushgram`;
 }
 
 /** A list that is made anew while the keyboard is in it keeps the keyboard, at the same place. */
@@ -43,7 +55,7 @@ function collectionLink(collection) {
     make("span", `newest: ${counted(reports, "report")}`),
     ...(warned ? [make("span", `${counted(warned, "window")} with warnings`, { className: "warned" })] : []),
   ]);
-  link.href = linkTo({ collection: collection.name, window: null, groups: [], apart: chosen.apart, over: null });
+  link.href = linkTo({ ...UNCHOSEN, collection: collection.name, apart: chosen.apart });
   if (collection.name === (chosen.collection ?? contents.collections[0].name))
     link.setAttribute("aria-current", "page");
   return make("li", link);
@@ -57,7 +69,7 @@ function showChoice(collection, window, groups) {
     `${collection.integer ? "Whole numbers" : "Numbers"} from ${bound(collection.low)} to ${bound(collection.high)}`,
     ...(collection.unit ? [" ", named(collection.unit)] : []),
     collection.scale === "log" ? ", on a logarithmic scale" : "",
-    `. ${counted(windows.length, "window")}, estimator ${collection.estimator}.`,
+    `. ${counted(windows.length, "window")}.`,
   );
   at("window").max = windows.length - 1;
   at("window").value = place;
@@ -98,6 +110,35 @@ function showChips(collection, groups) {
   const marked = new Set(groups.map(({ index }) => index));
   box.querySelectorAll("input").forEach((input, index) => (input.checked = marked.has(index)));
   box.querySelectorAll(".swatch").forEach((found, index) => (found.style.borderTopColor = groupColour(index)));
+}
+
+/** What a reader should know of groups in this window, chosen or not: a name alone would look like any other. */
+function showMarks({ every }) {
+  at("groups")
+    .querySelectorAll(".chip")
+    .forEach((chip, index) => {
+      const picture = every[index]?.picture;
+      chip.querySelector(".mark")?.remove();
+      chip.classList.toggle("thin", picture !== undefined && isThin(picture));
+      if (picture?.warnings.length)
+        chip.append(...(isThin(picture) ? thinMark(picture) : [mark("warning", shortly(picture.warnings))]));
+    });
+}
+
+const mark = (words, title) => make("em", words, { className: "mark", title });
+const thinMark = ({ status, warnings }) =>
+  isThin({ status }) ? [mark(status === "no_reports" ? "no reports" : "too few reports", shortly(warnings))] : [];
+
+/** How the reports were made and read: the newest version's files say it, the first group's for all. */
+function showMethod({ groups: [{ picture }] }) {
+  const { epsilon, mechanism } = picture;
+  at("method").replaceChildren(
+    ...(epsilon == null ? [] : [`ε = ${bound(epsilon)}, `]),
+    ...(mechanism ? ["mechanism ", named(mechanism.replaceAll("_", " ")), ", "] : []),
+    "estimator ",
+    named(picture.estimator),
+    ".",
+  );
 }
 
 /** The first group's estimate in a sentence or two. */

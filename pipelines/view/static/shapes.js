@@ -32,9 +32,15 @@ function density({ probabilities, edges }, scale) {
   return probabilities.map((share, index) => share / (place(edges[index + 1]) - place(edges[index])));
 }
 
+const FACTORS = [10, 5, 2, 1.5, 1.2, 1.1, 1.05, 1.02, 1.01, 1.005, 1.002, 1.001];
+
+/** The greatest round factor within which the highest density is a share of 40 % at most. */
+const roundFactor = (highest) => FACTORS.find((factor) => highest * Math.log10(factor) <= 0.4) ?? FACTORS.at(-1);
+
 /** A round length, such as 1,000 dollars, in which the highest density is a share of some 3 to 30 %. */
 function roundLength(highest, { scale, integer }) {
-  if (scale === "log" || !(highest > 0)) return 1;
+  if (scale === "log") return Math.log10(roundFactor(highest));
+  if (!(highest > 0)) return 1;
   const length = 10 ** Math.round(Math.log10(0.1 / highest));
   if (integer) return Math.max(1, length);
   return length === 1 ? 2 : length; // of one, the unit's name would have to be in the singular

@@ -1,7 +1,7 @@
 // How pictures look: colours, axes and what all of them share. Plotly draws them.
 "use strict";
 
-const SETTINGS = { displayModeBar: false, responsive: true, doubleClick: "reset" };
+const SETTINGS = { displayModeBar: false, doubleClick: "reset" };
 const COLOURS = 6;
 const DASHES = ["solid", "dash", "dot", "dashdot"];
 
@@ -18,6 +18,10 @@ function colour(name, alpha = 1) {
 /** Colour and dashes of a group: by its place in the collection, so that they stay when the choice changes. */
 const groupColour = (index, alpha) => colour(`group-${index % COLOURS}`, alpha);
 const groupDash = (index) => DASHES[Math.floor(index / COLOURS) % DASHES.length];
+
+/** The colour of what is drawn of a group in a window: grey where there is too little to trust it. */
+const inkOf = ({ index, picture }, alpha) => (isThin(picture) ? colour("quiet", alpha) : groupColour(index, alpha));
+const isThin = ({ status }) => status !== "ok";
 
 const SMALL = { height: 190, margin: { l: 46, r: 10, t: 6, b: 36 } };
 
@@ -61,6 +65,7 @@ const valueAxis = ({ label, unit, scale, low, high }) => ({
   title: { text: plain(unit ? `${label} (${unit})` : label) },
   type: scale === "log" ? "log" : "linear",
   hoverformat: ",.5~g",
+  minorloglabels: "complete", // between powers of ten: 20 and 50, not 2 and 5
   exponentformat: needsExponent(Math.max(Math.abs(low), Math.abs(high))) ? "e" : "none",
   separatethousands: true,
 });
@@ -82,11 +87,20 @@ function domainAxis(collection, groups, small = false) {
 /** Where a value stands, for what the plotting library places by logarithm on such an axis. */
 const placeOn = ({ scale }, value) => (scale === "log" ? Math.log10(value) : value);
 
+/** A picture is as wide as its place, also when that changes: the library looks at the browser's window only. */
+const places = new ResizeObserver((changed) => {
+  for (const { target } of changed) {
+    const width = target.clientWidth;
+    if (target.isConnected && width > 0 && target.layout?.width !== width) Plotly.relayout(target, { width });
+  }
+});
+
 /** A part that was zoomed into stays while the words are the same, whatever data comes. */
-function draw(element, words, traces, more) {
+function draw(element, words, traces, more, settings = SETTINGS) {
   element.setAttribute("role", "img");
   element.setAttribute("aria-label", words);
-  return Plotly.react(element, traces, { ...more, uirevision: words }, SETTINGS);
+  places.observe(element);
+  return Plotly.react(element, traces, { uirevision: words, ...more, width: element.clientWidth }, settings);
 }
 
 /** Intervals, as bars around points. */

@@ -1,4 +1,4 @@
-// Tables: the numbers behind every picture, in full, as they are in the files.
+// Tables: the numbers behind every picture, rounded; the exact ones of the files are cells' titles, and in the CSV.
 "use strict";
 
 /** An element with text or elements in it; text is text, whatever it holds. */
@@ -20,8 +20,24 @@ function swatch(index) {
 
 const groupName = ({ index, label }) => [swatch(index), named(label)];
 
-/** Numbers in full; what is not known is a dash. */
-const full = (value) => (value === null || value === undefined || Number.isNaN(value) ? "–" : String(value));
+const isKnown = (value) => value !== null && value !== undefined && !Number.isNaN(value);
+
+/** In full; what is not known is a dash. */
+const full = (value) => (isKnown(value) ? String(value) : "–");
+
+/** To a person's digits: whole numbers as they are, others with five. */
+function shortened(value) {
+  if (typeof value !== "number" || !isKnown(value)) return full(value);
+  return Number.isInteger(value) && Math.abs(value) < 1e9 ? count(value) : number(value, 5);
+}
+
+/** Numbers of one cell, rounded, with the full ones as its title. */
+const cellOf = (...values) =>
+  make("span", values.map(shortened).join(", "), { title: values.map(full).join(", ") });
+
+/** The same of words that may be from outside. */
+const namedCell = (values) =>
+  make("span", named(values.map(shortened).join(", ")), { title: values.map(full).join(", ") });
 
 /** Columns are { head, text }, with `text` for words, which stand to the left; rows are lists of cells' contents. */
 function table(columns, rows) {
@@ -67,8 +83,8 @@ const TABLES = {
         windows.map((window, row) => [
           window.label,
           named(label),
-          full(series.reports[row]),
-          full(series.panes[row]),
+          cellOf(series.reports[row]),
+          cellOf(series.panes[row]),
           timingName(series.timings[row]),
           shortly(series.warnings[row]),
         ]),
@@ -92,11 +108,15 @@ const TABLES = {
       ["status", ({ status }) => [status]],
       ["estimator", ({ estimator }) => [estimator]],
       ["revisions of the collection", ({ revisions }) => revisions],
+      ["what intervals assume", ({ intervals }) => [intervals?.replaceAll("_", " ")]],
+      ["ε and mechanism of devices", ({ epsilon, mechanism }) => [epsilon, mechanism]],
+      ["ε of the tally", ({ central_epsilon }) => [central_epsilon]],
+      ["error of the curve if 1 % lie", ({ lying_bound }) => [lying_bound]],
       ["version of hushgram", ({ software }) => [software]],
     ];
     return table(
       [text("what"), ...groups.map((group) => figure(groupName(group)))],
-      rows.map(([what, of]) => [what, ...groups.map(({ picture }) => named(of(picture).map(full).join(", ")))]),
+      rows.map(([what, of]) => [what, ...groups.map(({ picture }) => namedCell(of(picture)))]),
     );
   },
 
@@ -138,9 +158,9 @@ const TABLES = {
       [text("group"), figure("mean"), figure("95 % from"), figure("to")],
       groups.map(({ label, picture }) => [
         named(label),
-        full(picture.mean),
-        full(picture.mean_low),
-        full(picture.mean_high),
+        cellOf(picture.mean),
+        cellOf(picture.mean_low),
+        cellOf(picture.mean_high),
       ]),
     ),
 
@@ -162,10 +182,10 @@ const TABLES = {
             window.label,
             named(label),
             what,
-            full(value[row]),
-            full(low[row]),
-            full(high[row]),
-            full(series.reports[row]),
+            cellOf(value[row]),
+            cellOf(low[row]),
+            cellOf(high[row]),
+            cellOf(series.reports[row]),
           ]);
         }),
       ),
@@ -193,21 +213,46 @@ const TABLES = {
           return [
             named(label),
             timingName(pane.timing),
-            full(pane.index),
-            full(pane.generation),
-            full(movement.reports[row]),
-            full(movement.mean[row]),
-            full(movement.mean_low[row]),
-            full(movement.mean_high[row]),
-            full(median.value[row]),
-            full(median.low[row]),
-            full(median.high[row]),
+            cellOf(pane.index),
+            cellOf(pane.generation),
+            cellOf(movement.reports[row]),
+            cellOf(movement.mean[row]),
+            cellOf(movement.mean_low[row]),
+            cellOf(movement.mean_high[row]),
+            cellOf(median.value[row]),
+            cellOf(median.low[row]),
+            cellOf(median.high[row]),
             shortly(movement.warnings[row]),
           ];
         }),
       ),
     ),
+
+  differences: () => comparedTable(),
 };
+
+/** Both sides and their difference, number by number, then along the curve of differences. */
+function differencesTable(one, other, wanted, band, { low, high }, stretch) {
+  const interval = ({ value, low, high }) => [value, low, high].map((each) => cellOf(each));
+  const trio = (label) => [figure(label), figure("95 % from"), figure("to")];
+  const numbers = table(
+    [text("what"), ...trio(named(one.label)), ...trio(named(other.label)), ...trio("difference")],
+    wanted.map((of) => {
+      const parts = [one, other].map(({ picture }) => partOf(picture, of));
+      const all = [...parts, difference(...parts, high - low, stretch)];
+      return [of === "mean" ? of : quantileName(of), ...all.flatMap(interval)];
+    }),
+  );
+  if (band === null) return numbers;
+  const along = table(
+    [figure("at or below"), ...trio("difference of shares")],
+    band.points.map((point, row) => [
+      cellOf(point),
+      ...interval({ value: band.value[row], low: band.low[row], high: band.high[row] }),
+    ]),
+  );
+  return make("div", [numbers, along]);
+}
 
 /** Groups next to one another where they share their places, one below the other where they do not. */
 function sideBySide(groups, places, { unit }, heads, columnsOf, placeOf) {
@@ -221,8 +266,8 @@ function sideBySide(groups, places, { unit }, heads, columnsOf, placeOf) {
     [...sets.values()].map((together) => {
       const columns = together.flatMap(columnsOf);
       const rows = Array.from(places(together[0]), (_, row) => [
-        ...placeOf(together[0].picture, row).map(full),
-        ...columns.map(([, at]) => full(at(row))),
+        ...placeOf(together[0].picture, row).map((value) => cellOf(value)),
+        ...columns.map(([, at]) => cellOf(at(row))),
       ]);
       return table(
         [

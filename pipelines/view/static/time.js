@@ -80,7 +80,7 @@ function quantity(series, of) {
   return { name: quantileName(of), value: column(series.value), low: column(series.low), high: column(series.high) };
 }
 
-function drawTime(element, { collection, window, all: groups }, wanted) {
+function drawTime(element, { collection, window, all: groups }, wanted, marks = []) {
   const few = groups.every(({ windows }) => windows.length <= FEW);
   const beside = besides(groups, 0.06);
   const traces = groups.flatMap((group, place) =>
@@ -94,10 +94,10 @@ function drawTime(element, { collection, window, all: groups }, wanted) {
     words,
     traces,
     layout(320, {
-      margin: { l: 54, r: names.length ? 58 : 14, t: 8, b: 40 },
+      margin: { l: 54, r: names.length ? 58 : 14, t: 24, b: 40 }, // above, for marks of changes
       xaxis: { ...dates(element), title: { text: `window (${collection.clocks})` }, ...(few ? around(groups) : {}) },
       yaxis: valueAxis(collection),
-      annotations: names.flat(),
+      annotations: [...names.flat(), ...marks],
       shapes: [
         {
           type: "line",

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hushgram.pipelines.cli import command
 from hushgram.pipelines.view.result_index import ResultIndex
 from hushgram.pipelines.view.server import Server
 from tests.helpers.browsing import wait_until_drawn
-from tests.helpers.pages import write_stream
+from tests.helpers.pages import write_stream, write_tallied
 
 HERE = Path(__file__).parent
 WATCH_FOR_VIOLATIONS = """
@@ -53,12 +54,18 @@ def page_address(stream, tmp_path_factory):
     return page.as_uri()
 
 
-@pytest.fixture
-def open_page(browser, serve):
-    """Opens a page and waits until it is drawn; at the end there must have been no error in it.
+@pytest.fixture(scope="session")
+def tallied(tmp_path_factory):
+    """A directory of snapshots with their tallies, what is in it, and the address of the page of it."""
+    directory = tmp_path_factory.mktemp("tallied")
+    made = write_tallied(directory)
+    assert command.main(["view", str(directory)]) == 0
+    return directory, made, (directory / "page.html").as_uri()
 
-    Pages are closed before servers are: one that still sent requests would get no answer, and report an error.
-    """
+
+@contextmanager
+def watched_pages(browser):
+    """Opens pages and waits until they are drawn; at the end there must have been no error in them."""
     contexts, errors = [], []
 
     def open_page(url, drawn=True, **options):
@@ -81,6 +88,30 @@ def open_page(browser, serve):
     for context in contexts:
         context.close()
     assert errors == []
+
+
+@pytest.fixture
+def open_page(browser, serve):
+    """Pages of one test.
+
+    They are closed before servers are: one that still sent requests would get no answer, and report an error.
+    """
+    with watched_pages(browser) as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="module")
+def stream_page(browser, page_address):
+    """A page of the stream, for all tests of a file: to open one takes seconds."""
+    with watched_pages(browser) as open_page:
+        yield open_page(page_address)
+
+
+@pytest.fixture(scope="module")
+def tallied_page(browser, tallied):
+    """The same of the directory with tallies."""
+    with watched_pages(browser) as open_page:
+        yield open_page(tallied[2])
 
 
 @pytest.fixture

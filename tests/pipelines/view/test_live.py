@@ -5,7 +5,7 @@ from urllib.parse import unquote
 from playwright.sync_api import expect
 
 from hushgram.pipelines.formatting import span
-from tests.helpers.browsing import act_and_redraw, read_traces, wait_until_drawn
+from tests.helpers.browsing import act_and_redraw, read_curve, read_traces, wait_until_drawn
 from tests.helpers.pages import (
     AGE,
     COMMUTE,
@@ -34,7 +34,7 @@ def test_a_pane_that_is_written_while_the_page_is_open_appears_without_a_reload(
     later = make_estimate(COMMUTE, None, 1, 2000)
     act_and_redraw(page, lambda: write_pane(tmp_path, later))
     assert page.inner_text("#window-label") == f"{span(later.key)} UTC (2 of 2)"
-    assert read_traces(page, "#density .plot")[0]["x"][-1] == 180
+    assert read_curve(page, "#density .plot", "all")["x"][-1] == 180
     write_pane(tmp_path, make_estimate(LATENCY, reports=1500))
     expect(page.locator("nav strong")).to_have_text(["commute", "latency"])
     write_letters(tmp_path, [make_letter("too_old", 12)])

@@ -20,6 +20,7 @@ from tests.helpers.browsing import (
     find_key,
     find_newest,
     format_js,
+    read_curve,
     read_table,
     read_traces,
 )
@@ -33,20 +34,22 @@ DE_AND_ALL = "#collection=commute&all=&group=DE"
 def test_the_drawn_density_is_that_of_the_snapshot_and_its_area_is_one(open_page, page_address, stream, name):
     page = open_page(f"{page_address}#collection={name}")
     snapshot = find_newest(stream[1], name)
-    [trace] = read_traces(page, "#density .plot")
+    trace = read_curve(page, "#density .plot", page.evaluate("resolve().collection.groups[0].label"))
     x, y = np.array(trace["x"]), np.array(trace["y"])
-    assert x.size == snapshot.probabilities.size + 1
     assert x[0] == snapshot.low - (0.5 if snapshot.integer else 0)
     assert x[-1] == pytest.approx(snapshot.high + (0.5 if snapshot.integer else 0))
     text = page.inner_text("#density-heading")
-    unit_text = {"latency": "factor of 10", "age": "at each whole number", "commute": "per 10 minutes"}[name]
+    unit_text = {"latency": "within a factor of 2", "age": "per 10 years", "commute": "per 10 minutes"}[name]
     assert unit_text in text
-    length = 10 if name == "commute" else 1
-    positions = np.log10(x) if name == "latency" else x
-    shares = y[:-1] / 100 / length * np.diff(positions)
-    assert shares == pytest.approx(snapshot.probabilities, abs=1e-12)
+    length = {"latency": np.log10(2), "age": 10, "commute": 10}[name]
+    transform = np.log10 if name == "latency" else np.asarray
+    shares = y[:-1] / 100 / length * np.diff(transform(x))
+    curve = np.interp(transform(x), transform(snapshot.edges), [0, *np.cumsum(snapshot.probabilities)])
+    assert shares == pytest.approx(np.diff(curve), abs=1e-12)
     assert shares.sum() == pytest.approx(1)
-    assert count_lines(page, "#density") == 1
+    assert y.max() < 60
+    assert set(snapshot.density_edges.tolist()) <= set(x.tolist())  # a step is a bin, or lies in one
+    assert count_lines(page, "#density") >= 1
     axis = page.evaluate("document.querySelector('#density .plot').layout.xaxis.type")
     assert axis == ("log" if name == "latency" else "linear")
 
@@ -108,8 +111,15 @@ def test_shares_below_zero_are_explained_and_drawn_as_they_are(open_page, page_a
     write_window(tmp_path, [snapshot])
     assert command.main(["view", str(tmp_path)]) == 0
     page = open_page((tmp_path / "page.html").as_uri())
+    assert page.is_hidden("#below-zero")  # of bins that the reports support, none is below
+    older = replace(snapshot, density_edges=None, density_low=None, density_high=None)
+    write_window(tmp_path, [older])
+    assert command.main(["view", str(tmp_path)]) == 0
+    page = open_page((tmp_path / "page.html").as_uri())
     assert "Shares below zero are noise." in page.inner_text("#below-zero")
-    assert min(read_traces(page, "#density .plot")[0]["y"]) < 0
+    [trace] = read_traces(page, "#density .plot")
+    assert min(trace["y"]) < 0
+    assert "small peaks and dips may be noise" in page.inner_text("#density-about")
 
 
 def test_numbers_on_an_axis_are_written_as_in_the_text(open_page, tmp_path):
@@ -134,6 +144,56 @@ def test_the_end_of_the_domain_is_labelled_on_its_axis(open_page, page_address):
     assert page.locator("#density .xtick text", has_text="10,000").is_visible()
 
 
+def test_numbers_between_powers_of_ten_are_written_in_full(open_page, tmp_path):
+    narrow = Collection(name="narrow", low=20, high=900, scale="log", unit="ms", buckets=64, epsilon=2.0)
+    for hour in range(3):
+        write_window(tmp_path, [make_estimate(narrow, None, hour, 3000)])
+    assert command.main(["view", str(tmp_path)]) == 0
+    page = open_page((tmp_path / "page.html").as_uri())
+    ticks = "plot => [...document.querySelectorAll(plot)].map((text) => text.textContent)"
+    for axis in ("#density .xtick text", "#cdf .xtick text", "#time .ytick text"):
+        values = [float(text.replace(",", "")) for text in page.evaluate(ticks, axis)]
+        assert len(values) >= 3
+        assert all(20 <= value <= 1000 for value in values), values
+    assert "within a factor of" in page.inner_text("#density-heading")
+
+
+def test_the_density_is_drawn_no_finer_than_the_reports_support(open_page, page_address, stream):
+    """Bands where bins are finest, bars where they are wider: both are the bounds of the snapshot."""
+    page = open_page(f"{page_address}#collection=commute")
+    snapshot = find_newest(stream[1], "commute")
+    edges, low, high = snapshot.density_edges, snapshot.density_low, snapshot.density_high
+    wide = np.diff(edges) > 1.5 * (snapshot.high - snapshot.low) / 64
+    assert 0 < wide.sum() < wide.size
+    traces = page.evaluate(
+        """document.querySelector("#density .plot").data.map(({ name, x, y, error_y }) => ({
+             name, x: [...x], y: [...y], up: error_y?.array, down: error_y?.arrayminus }))"""
+    )
+    bars, band = ([trace for trace in traces if trace["name"].endswith(end)] for end in ("95 % intervals", "95 % band"))
+    y, up, down = (np.array(bars[0][name]) for name in ("y", "up", "down"))
+    assert y + up == pytest.approx(1000 * high[wide])  # in percent, per 10 minutes
+    assert y - down == pytest.approx(1000 * low[wide])
+    assert bars[0]["x"] == pytest.approx((edges[1:] + edges[:-1])[wide] / 2)
+    corners = [(x, y) for x, y in zip(band[0]["x"], band[0]["y"], strict=True) if x is not None]
+    expected = [
+        (edge, 1000 * bound)
+        for place, bounds in enumerate(zip(low, high, strict=True))
+        if not wide[place]
+        for edge in edges[[place, place + 1]]
+        for bound in bounds
+    ]
+    assert np.array(sorted(corners)) == pytest.approx(np.array(sorted(expected)))
+    assert "as fine as the reports can tell" in page.inner_text("#density-about")
+
+
+def test_five_groups_stand_side_by_side_unless_a_person_wants_them_together(open_page, page_address):
+    page = open_page(f"{page_address}#collection=commute&all=&group=DE&group=FR")
+    assert page.locator("#density .plot").count() == 3
+    act_and_redraw(page, lambda: page.check("text=Together"))
+    assert page.locator("#density .plot").count() == 1
+    assert "together" in page.url
+
+
 def test_marks_of_many_groups_lie_within_their_window(open_page, tmp_path):
     good = make_estimate(COMMUTE, reports=2000)
     groups = [None, *(f"{number:02}" for number in range(30))]
@@ -150,10 +210,20 @@ def test_marks_of_many_groups_lie_within_their_window(open_page, tmp_path):
 
 def test_groups_are_drawn_together_and_side_by_side(open_page, page_address):
     page = open_page(f"{page_address}{DE_AND_ALL}")
-    assert [trace["name"] for trace in read_traces(page, "#density .plot")] == ["all groups", "DE"]
+    names = [trace["name"] for trace in read_traces(page, "#density .plot")]
+    assert [name for name in names if "95 %" not in name] == ["all groups", "DE"]
     assert page.locator("#density .plot").count() == 1
     act_and_redraw(page, lambda: page.check("text=Side by side"))
     assert page.locator("#density .plot").count() == page.locator("#cdf .plot").count() == 2
+    for picture in ("density", "cdf"):  # each keeps to its own place, the one that was there before included
+        places = page.locator(f"#{picture} figure").evaluate_all(
+            """figures => figures.map((figure) => [figure, figure.querySelector(".main-svg")].map(
+                (each) => { const { left, right } = each.getBoundingClientRect(); return [left, right]; }))"""
+        )
+        (first, first_drawn), (second, second_drawn) = places
+        assert first[0] <= first_drawn[0] < first_drawn[1] <= first[1] + 1
+        assert first_drawn[1] <= second_drawn[0]
+        assert second_drawn[1] <= second[1] + 1
     assert page.locator("#density figcaption bdi").all_inner_texts() == ["all groups", "DE"]
     ranges = page.evaluate("[...document.querySelectorAll('#density .plot')].map(({ layout }) => layout.yaxis.range)")
     assert ranges[0] == ranges[1]

@@ -110,6 +110,14 @@ NOWHERE = [
     f"/data/RUN/{'9' * 400}",
     "/data/RUN/../0",
     "/data/another/0",
+    "/data/RUN/1/others/0",  # of all groups together there are no others
+    "/data/RUN/1/others/-1",
+    "/data/RUN/1/others/",
+    "/data/another/1/others/0",
+    "/data/RUN/1/changes",  # a window
+    "/data/RUN/99999/changes",
+    "/data/RUN/0/changes/1",
+    "/data/another/0/changes",
     "*",
     "http://elsewhere/",
 ]

@@ -75,7 +75,9 @@ def test_the_standalone_page_has_every_chunk_that_the_outline_names(tmp_path, sn
     data = {name: unpack(base64.b64decode(text))[0] for name, text in page.data.items()}
     outline = data.pop("data-outline")
     [collection] = outline["collections"]
-    assert set(data) == {f"data-{entry['id']}" for entry in collection["groups"] + collection["windows"]}
+    changes = f"data-{collection['groups'][0]['id']}/changes"
+    assert set(data) == {f"data-{entry['id']}" for entry in collection["groups"] + collection["windows"]} | {changes}
+    assert data[changes] == {"problem": "there are no tallies beside the snapshots"}
     assert data[f"data-{collection['windows'][0]['id']}"]["groups"][0]["mean"] == snapshot.mean
 
 

@@ -44,6 +44,7 @@ def hostile_results(tmp_path_factory):
     odd_key = replace(snapshot.key, window_start=-(10**15), window_end=-(10**15) + 1)
     for index, name in enumerate(HOSTILE):
         texts = {"unit": name, "estimator": name, "software": name, "revisions": (name,), "status": "too_few"}
+        texts |= {"mechanism": name, "intervals": name}
         for number, snapshot_of_kind in enumerate((snapshot, mean_only)):
             panes = [
                 replace(
@@ -88,9 +89,10 @@ def test_no_name_is_ever_more_than_text(open_page, serve, hostile_results, sourc
         groups = page.evaluate("resolve().collection.groups.map(({ name }) => name)")
         assert set(groups) == {None, *HOSTILE}
         for side_by_side in (False, True) if index == 0 else (False,):
-            change = {"groups": groups, "apart": side_by_side}
+            sides = [{"kind": "group", "group": group, "window": None} for group in groups[-2:]]
+            change = {"groups": groups, "apart": side_by_side, "sides": sides}
             act_and_redraw(page, lambda change=change: page.evaluate("change => choose(change)", change))
-            for plot in ("#density .plot", "#cdf .plot", "#mean", "#time", "#panes"):
+            for plot in ("#density .plot", "#cdf .plot", "#mean", "#time", "#panes", "#both", "#differences"):
                 for element in page.locator(plot).all()[:3]:
                     if element.is_visible():
                         element.hover()
@@ -115,7 +117,8 @@ def find_harm(page):
 def test_a_hostile_link_can_only_choose(open_page, page_address):
     page = open_page(page_address)
     for name in HOSTILE:
-        link = urlencode(dict.fromkeys(("collection", "group", "window", "over"), name))
+        named = ("collection", "group", "window", "over", "threshold", "zoom", "one", "other", "one-window")
+        link = urlencode({**dict.fromkeys(named, name), "one": f"group {name}", "other": f"others {name}"})
         page.evaluate("link => (location.hash = link)", link)
         expect(page.locator("#notice")).to_contain_text("The link names a collection")
         assert find_harm(page) == []
