@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from hushgram._validation import CollectionError as CollectionError
     from hushgram.collection import Collection as Collection
     from hushgram.config import load_collections as load_collections
+    from hushgram.device import Budget as Budget
+    from hushgram.device import Device as Device
     from hushgram.domain import Domain as Domain
     from hushgram.estimate import Estimate as Estimate
     from hushgram.intervals import Interval as Interval
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
 # Names are imported when they are first used (SPEC 1 of Scientific Python does the same): the command lives in this
 # package, and must answer to signals before numpy and scipy are loaded.
 _MODULES = {
+    "Budget": "device",
     "Collection": "collection",
     "CollectionError": "_validation",
+    "Device": "device",
     "Domain": "domain",
     "Estimate": "estimate",
     "Interval": "intervals",
@@ -35,8 +39,10 @@ _MODULES = {
 }
 
 __all__ = [
+    "Budget",
     "Collection",
     "CollectionError",
+    "Device",
     "Domain",
     "Estimate",
     "Interval",

@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "list what of some report files would be accepted and refused",
     "show": "print snapshots as a table in the terminal",
     "view": "show snapshots as a page in the browser, as one file or live",
+    "manifest": "write what devices need of a collection, for clients in any language",
 }
 MODULES = {"plan": "plan.command", "simulate": "simulate.command", "try": "trial.command", "view": "view.command"}
 """Commands that are a folder of files."""

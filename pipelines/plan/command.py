@@ -17,7 +17,7 @@ import numpy as np
 from hushgram import Collection, CollectionError
 from hushgram.domain import find_buckets
 from hushgram.pipelines.cli import signals
-from hushgram.pipelines.cli.console import UsageError, collections_in, command_parser, pick_collection, say
+from hushgram.pipelines.cli.console import UsageError, chosen_collection, command_parser, say
 from hushgram.pipelines.domain_warnings import outside_words
 from hushgram.pipelines.formatting import shown
 from hushgram.pipelines.plan import figure
@@ -96,7 +96,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    request = _collection(options)
+    request = chosen_collection(options.collections, options.collection)
     groups = options.groups if options.groups is not None else len(request.groups) or 1
     _check_numbers(options, groups)
     target = _target(options.target, request)
@@ -210,14 +210,6 @@ def _workers(collection: Collection) -> Iterator[Callable[..., Later]]:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _collection(options: argparse.Namespace) -> Collection:
-    collections = collections_in(options.collections)
-    if options.collection is None and len(collections) > 1:
-        raise UsageError(f"--collection: missing, allowed: {', '.join(collections)}")
-    name = next(iter(collections)) if options.collection is None else options.collection
-    return pick_collection(collections, name)
 
 
 def _plannable(request: Collection) -> Collection:

@@ -1,0 +1,657 @@
+"""hushgram on a device: one number in, one privatised report out. The standard library alone, one file, Python 3.9+.
+
+    device = Device(load("manifest.json"), Store("hushgram.db"))
+    device.submit(37.5, group="DE")                     # perturbed, counted against the budget, and queued
+    device.store.send("https://example.org/v1/reports")  # now or later; what fails is sent again, under the same id
+
+This is the reference of docs/clients.md, which says what a client does and in which order. With `--conform` it answers
+`hushgram conform`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import sqlite3
+import sys
+import time
+import urllib.error
+import urllib.request
+from bisect import bisect_right
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+
+FORMAT = "hushgram-manifest/1"
+SCHEMAS = {"Report": "8d51ac06d359ba88", "ReportBatch": "f5c4f5368c715f19"}
+MECHANISMS = (
+    *("square_wave", "square_wave_continuous", "general_wave", "randomized_response", "local_hashing"),
+    *("seeded_hashing", "hierarchy", "haar", "stochastic_rounding", "piecewise"),
+)
+LARGEST_MANIFEST = 1 << 23
+SEEDS = 1 << 32
+MOST = (1 << 63) - 1
+
+
+class RefusedError(ValueError):
+    """A manifest, value or group that must not be used. Nothing was drawn, spent or stored."""
+
+
+class OverBudgetError(RefusedError):
+    """No report now: the budget of the period is spent, it is not this device's slot, or the clock was set back."""
+
+
+# The manifest ---------------------------------------------------------------------------------------------------------
+
+
+def load(source, most_epsilon=None):
+    """A checked manifest, from a path or a dict; one whose reports cost more than `most_epsilon` is refused."""
+    if not isinstance(source, dict):
+        with open(source, "rb") as file:
+            text = file.read(LARGEST_MANIFEST + 1)
+        need(len(text) <= LARGEST_MANIFEST, "a manifest of more than 8 MiB")
+        try:
+            source = json.loads(text)
+        except ValueError as error:
+            raise RefusedError(f"a manifest that is not JSON: {error}") from None
+    try:
+        manifest = Manifest(source)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RefusedError(f"a manifest without what it needs: {type(error).__name__} {error}") from None
+    need(most_epsilon is None or manifest.epsilon <= most_epsilon, "a manifest of a larger ε than the app allows")
+    return manifest
+
+
+class Manifest:
+    """What a device needs of a collection. The law is checked from its integers: whatever passes keeps its ε."""
+
+    def __init__(self, source):
+        need(source["format"] == FORMAT, f"manifest: format is {source['format']!r:.60}, known: {FORMAT}")
+        need(source["mechanism"] in MECHANISMS, f"manifest: unknown mechanism {source['mechanism']!r:.60}")
+        need(source["schemas"] == SCHEMAS, "manifest: schemas that this client does not write")
+        self.collection, self.groups = label(source["collection"]), [label(group) for group in source["groups"]]
+        need(len(source["revision"]) == 16 and len(self.groups) <= 10_000, "manifest: revision or groups")
+        self.revision = bytes.fromhex(source["revision"])
+        self.slice_ms = count(source["slice_ms"], 1)
+        self.slice_first_ms, self.max_age_ms = count(source["slice_first_ms"]), count(source["max_age_ms"])
+        self._read_device(source["device"])
+        self._read_law(source["law"])
+        self._read_places(source["domain"], source["locate"])
+
+    def _read_device(self, device):
+        self.epsilon = real(device["epsilon"])
+        need(0 < self.epsilon <= 20, "manifest: ε is not from 0 to 20")
+        self.cost, self.slots = count(device["cost"], 1), count(device["slots"], 1)
+        need(self.cost >= self.epsilon * 1e9 * (1 - 1e-9), "manifest: a report costs less than its ε")
+        self.budgets = []  # (name of the account, amount, period): of this collection, and of all together
+        for account, budget in ((self.collection, device["budget"]), ("", device["total"])):
+            if budget is not None:
+                self.budgets.append((account, count(budget["amount"]), count(budget["every_ms"], 1)))
+        need(self.slots == 1 or device["budget"] is not None, "manifest: slots without a budget")
+
+    def _read_law(self, law):
+        only(law, "positions cells shares channels")
+        self.positions, self.cells = whole(law["positions"], 2), whole(law["cells"], 2)
+        need(self.positions <= 1 << 26, "law: too many positions")
+        need(1 <= len(law["channels"]) <= 64, "law: 1 to 64 channels")
+        self.channels, end = [], 0
+        for source in law["channels"]:
+            channel, outcomes = read_channel(source, self.positions, self.epsilon)
+            need(channel["offset"] == end, "law: channels do not follow one another")
+            self.channels.append(channel)
+            end += outcomes
+        need(end == self.cells <= 1 << 53, "law: cells are not those of the channels")
+        self.shares = None if law["shares"] is None else [whole(share, 1) for share in law["shares"]]
+        shares = [1] if self.shares is None else self.shares
+        need(len(shares) == len(self.channels) and sum(shares) <= MOST, "law: as many shares as channels")
+
+    def _read_places(self, domain, locate):
+        self.low, self.high = real(domain["low"]), real(domain["high"])
+        need(self.low < self.high, "domain: low is not below high")
+        method = locate["method"]
+        only(locate, f"method {LOCATES.get(method, 'edges')}")
+        self.points = [real(text) for text in locate[method]] if method in ("edges", "knots") else []
+        need(
+            all(a < b for a, b in zip(self.points, self.points[1:])),  # noqa: B905 - Python 3.9
+            "locate: edges that do not rise",
+        )
+        need(len(self.points) < 1 << 16, "locate: too many edges")
+        if method == "edges":
+            need(len(self.points) == self.positions - 1, "locate: edges and positions differ")
+            self.position = self._by_edges
+            return
+        self.steps, self.half_even = count(locate["steps"], 1), locate["round"] == "half_even"
+        need(locate["round"] in ("half_even", "down"), "locate: round")
+        need(self.steps + self.half_even == self.positions, "locate: steps and positions differ")
+        if method == "knots":
+            need(len(self.points) >= 2, "locate: at least two knots")
+            self.position = self._by_knots
+            return
+        need(method == "scale" and locate["whole"] in (True, False), "locate: unknown method")
+        self.whole, self.start, self.length = locate["whole"], real(locate["start"]), real(locate["length"])
+        need(self.length > 0, "locate: length")
+        self.position = self._by_scale
+
+    # A value becomes a position: double arithmetic, in this order ---------------------------------------------------
+
+    def clip(self, value):
+        try:
+            value = float(value)
+        except (TypeError, ValueError, OverflowError):
+            value = math.nan
+        need(math.isfinite(value), "a value that is not a finite number")
+        return min(max(value, self.low), self.high)
+
+    def _by_scale(self, value):
+        value = self.clip(value)
+        if self.whole:
+            value = float(round(value))  # half to even
+        return self._round((value - self.start) / self.length * self.steps)
+
+    def _by_edges(self, value):
+        return bisect_right(self.points, self.clip(value))  # an edge belongs to the bucket above it
+
+    def _by_knots(self, value):
+        value = self.clip(value)
+        part = min(max(bisect_right(self.points, value) - 1, 0), len(self.points) - 2)
+        share = (value - self.points[part]) / (self.points[part + 1] - self.points[part])
+        return self._round((part + share) / (len(self.points) - 1) * self.steps)
+
+    def _round(self, place):
+        position = round(place) if self.half_even else math.floor(place)  # Python rounds half to even
+        return min(max(position, 0), self.positions - 1)
+
+    # A position becomes a cell: integers, drawn in this order -------------------------------------------------------
+
+    def cell(self, position, below=secrets.randbelow):
+        """The cell to report for a position. `below(n)` draws a uniform integer from 0 to n - 1."""
+        index = 0
+        if self.shares is not None:
+            r = below(sum(self.shares))
+            while r >= self.shares[index]:
+                r -= self.shares[index]
+                index += 1
+        channel = self.channels[index]
+        return channel["offset"] + DRAWS[channel["kind"]](channel, position // channel["divisor"], below)
+
+    def cut(self, milliseconds):
+        """The beginning of the slice that a time lies in: a report says no more of its time than that."""
+        return (milliseconds - self.slice_first_ms) // self.slice_ms * self.slice_ms + self.slice_first_ms
+
+    def check_group(self, group):
+        need(group is None or group in self.groups, f"group: got {group!r:.60}, which the manifest does not list")
+
+
+def read_channel(source, positions, epsilon):
+    """A checked channel, and the number of its cells."""
+    kind = source["kind"]
+    need(kind in EXTRAS, f"law: unknown kind of channel {kind!r:.60}")
+    names = f"offset divisor P Q width others total {EXTRAS[kind]}"
+    only(source, f"kind {names}")
+    c = {name: whole(source[name]) for name in names.split()}
+    c["kind"] = kind
+    need(c["divisor"] >= 1 and c["width"] >= 1 and c["P"] >= c["Q"] >= 1, "law: weights")
+    need(c["P"] << 128 <= c["Q"] * exp_from_below(epsilon), "law: P/Q is larger than e^ε")
+    need(c["total"] == c["width"] * c["P"] + c["others"] * c["Q"] <= MOST, "law: total is not the sum of the weights")
+    most = (positions - 1) // c["divisor"]
+    if kind == "block":
+        fits, outcomes = most <= c["others"], c["width"] + c["others"]
+    elif kind == "wave":
+        need(c["step"] >= 1 and c["ramp"] >= 1, "law: wave")
+        fits = most + c["ramp"] - 1 <= c["others"] and (c["width"] + c["others"]) % c["step"] == 0
+        outcomes = (c["width"] + c["others"]) // c["step"]
+    elif kind == "coin":
+        fits, outcomes = c["width"] == c["others"] == 1 and most == c["steps"] >= 1, 2
+    elif kind == "hadamard":
+        rows = c["rows"]
+        fits = c["width"] == c["others"] == 1 and rows >= 1 and rows & (rows - 1) == 0 and most // 2 < rows
+        outcomes = 2 * rows
+    else:
+        fits = c["width"] == 1 and c["symbols"] == c["others"] + 1 >= 2
+        if kind == "linear_hash":
+            fits = (
+                fits and c["digits"] <= 18 and c["functions"] == c["symbols"] ** c["digits"] and most < c["functions"]
+            )
+        outcomes = c["symbols"] * (c["functions"] if kind == "linear_hash" else SEEDS)
+    need(kind in ("block", "wave", "coin") or most < 1 << 16, "law: too many values to hash")
+    need(fits, f"law: the integers of a {kind} do not fit together")
+    return c, outcomes
+
+
+def exp_from_below(epsilon):
+    """⌊e^ε·2^128⌋ or a little less: the exponential series in integers, each term rounded down. ε = m / 2^k exactly."""
+    numerator, denominator = epsilon.as_integer_ratio()
+    term, total, i = 1 << 128, 0, 1
+    while term:
+        total += term
+        term, i = term * numerator // (denominator * i), i + 1
+    return total
+
+
+# Drawing --------------------------------------------------------------------------------------------------------------
+
+
+def draw_favoured(c, start, below):
+    """One of width + others outcomes: those from `start` on, `width` of them, have the weight P, the others Q."""
+    r, favoured = below(c["total"]), c["width"] * c["P"]
+    if r < favoured:
+        return start + r // c["P"]
+    other = (r - favoured) // c["Q"]
+    return other if other < start else other + c["width"]
+
+
+def draw_wave(c, position, below):
+    r, excess = below(c["total"]), c["P"] - c["Q"]
+    if r < c["width"] * excess:
+        return (position + r // excess + below(c["ramp"])) // c["step"]
+    return (r - c["width"] * excess) // c["Q"] // c["step"]
+
+
+def draw_coin(c, position, below):
+    return draw_favoured(c, 1 if below(c["steps"]) < position else 0, below)
+
+
+def draw_hadamard(c, half, below):
+    row = below(c["rows"])
+    sign = 1 - half % 2 ^ bin(row & half // 2).count("1") % 2
+    return 2 * row + draw_favoured(c, sign, below)
+
+
+def draw_linear_hash(c, value, below):
+    function = below(c["functions"])
+    symbol, a, v = 0, function, value
+    for _ in range(c["digits"]):
+        symbol += a % c["symbols"] * (v % c["symbols"])
+        a, v = a // c["symbols"], v // c["symbols"]
+    return function * c["symbols"] + draw_favoured(c, symbol % c["symbols"], below)
+
+
+def draw_xxh32(c, value, below):
+    seed = below(SEEDS)
+    return seed * c["symbols"] + draw_favoured(c, xxh32(str(value).encode(), seed) % c["symbols"], below)
+
+
+def xxh32(text, seed):
+    """xxHash, 32 bits, of fewer than 16 bytes."""
+    mask, acc, rest = 0xFFFFFFFF, (seed + 374761393 + len(text)) & 0xFFFFFFFF, text
+    while rest:
+        four = len(rest) >= 4
+        word, turn, into, factor = (
+            (int.from_bytes(rest[:4], "little"), 17, 3266489917, 668265263)
+            if four
+            else (rest[0], 11, 374761393, 2654435761)
+        )
+        acc = (acc + word * into) & mask
+        acc = ((acc << turn | acc >> (32 - turn)) * factor) & mask
+        rest = rest[4 if four else 1 :]
+    acc = (acc ^ acc >> 15) * 2246822519 & mask
+    acc = (acc ^ acc >> 13) * 3266489917 & mask
+    return acc ^ acc >> 16
+
+
+LOCATES = {"scale": "whole start length steps round", "knots": "knots steps round"}
+EXTRAS = {
+    "block": "",
+    "wave": "ramp step",
+    "coin": "steps",
+    "hadamard": "rows",
+    "linear_hash": "symbols digits functions",
+    "xxh32": "symbols",
+}
+DRAWS = {
+    "block": draw_favoured,
+    "wave": draw_wave,
+    "coin": draw_coin,
+    "hadamard": draw_hadamard,
+    "linear_hash": draw_linear_hash,
+    "xxh32": draw_xxh32,
+}
+
+
+# Messages: Avro's single-object encoding ------------------------------------------------------------------------------
+
+
+def encode_report(manifest, cell, group, milliseconds, upload_id):
+    """One report as a message."""
+    return _message("Report", manifest, long(cell), group, milliseconds, upload_id)
+
+
+def encode_batch(manifest, cells, group, milliseconds, upload_id):
+    """Reports of one group and time as one message."""
+    width = next(width for width in (1, 2, 4, 8) if manifest.cells <= 1 << 8 * width)
+    packed = b"".join(cell.to_bytes(width, "little") for cell in cells)
+    return _message("ReportBatch", manifest, long(len(packed)) + packed, group, milliseconds, upload_id)
+
+
+def _message(schema, manifest, cells, group, milliseconds, upload_id):
+    parts = [b"\xc3\x01", bytes.fromhex(SCHEMAS[schema]), text(manifest.collection), manifest.revision, cells]
+    parts += [long(manifest.cut(milliseconds)), b"\x00" if group is None else b"\x02" + text(group)]
+    return b"".join([*parts, b"\x02", upload_id])
+
+
+def long(number):
+    """Avro's long: zigzag, then seven bits a byte, the lowest first."""
+    rest, encoded = number << 1 if number >= 0 else (-number << 1) - 1, bytearray()
+    while rest > 127:
+        encoded.append(rest & 127 | 128)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def text(string):
+    encoded = string.encode()
+    return long(len(encoded)) + encoded
+
+
+# The ledger and the queue: written down before anything is sent -------------------------------------------------------
+
+
+class Store:
+    """What a device remembers: what it has spent, its slots, and what it has yet to send. One file of SQLite.
+
+    Any number of processes may share it. What cannot be written has not happened: `sqlite3.Error`, and no report.
+    """
+
+    QUEUE_LIMIT = 1000
+    LONGEST_WAIT_MS = 86_400_000
+
+    def __init__(self, path, clock=None):
+        self.clock = clock or (lambda: time.time_ns() // 1_000_000)
+        self.database = sqlite3.connect(os.fspath(path), timeout=30, isolation_level=None)
+        self.database.execute("PRAGMA synchronous = FULL")
+        with self._transaction() as database:
+            for table in (
+                "account (name TEXT PRIMARY KEY, start INTEGER, until INTEGER, spent INTEGER)",
+                "slot (collection TEXT PRIMARY KEY, slots INTEGER, slot INTEGER)",
+                "queue (number INTEGER PRIMARY KEY AUTOINCREMENT, message BLOB, expires INTEGER, tries INTEGER)",
+                "pause (name TEXT PRIMARY KEY, until INTEGER)",
+            ):
+                database.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+
+    def close(self):
+        self.database.close()
+
+    @contextmanager
+    def _transaction(self):
+        """All or nothing, one process at a time."""
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.database
+            self.database.execute("COMMIT")
+        except BaseException:
+            if self.database.in_transaction:
+                self.database.execute("ROLLBACK")
+            raise
+
+    def spend(self, manifest, reports=1, below=secrets.randbelow):
+        """Takes the cost of so many reports from all budgets, or raises `OverBudgetError` and takes nothing."""
+        if not manifest.budgets:
+            return
+        now = self.clock()
+        need(now >= 0, "a clock before 1970")
+        if manifest.slots > 1:
+            every = manifest.budgets[0][2]
+            if now % every * manifest.slots // every != self._slot(manifest, below):
+                raise OverBudgetError("not now: this device reports in another slot of the period")
+        with self._transaction() as database:
+            for account, amount, every in manifest.budgets:
+                start, until, spent = enter_period(self._account(account), now, every)
+                spent += reports * manifest.cost
+                if spent > amount:
+                    raise OverBudgetError("not now: the budget of this period is spent")
+                database.execute("REPLACE INTO account VALUES (?, ?, ?, ?)", (account, start, until, spent))
+
+    def _account(self, name):
+        rows = self.database.execute("SELECT start, until, spent FROM account WHERE name = ?", (name,))
+        return rows.fetchone()
+
+    def _slot(self, manifest, below):
+        """Drawn once for each collection and number of slots, and kept."""
+        with self._transaction() as database:
+            rows = database.execute("SELECT slots, slot FROM slot WHERE collection = ?", (manifest.collection,))
+            slots, slot = rows.fetchone() or (None, None)
+            if slots != manifest.slots:
+                slot = below(manifest.slots)
+                database.execute("REPLACE INTO slot VALUES (?, ?, ?)", (manifest.collection, manifest.slots, slot))
+        return slot
+
+    def has_room(self):
+        return self.waiting() < self.QUEUE_LIMIT
+
+    def waiting(self):
+        """How many messages are yet to be sent."""
+        return self.database.execute("SELECT COUNT(*) FROM queue").fetchone()[0]
+
+    def put(self, message, expires):
+        with self._transaction() as database:
+            database.execute("INSERT INTO queue (message, expires, tries) VALUES (?, ?, 0)", (message, expires))
+
+    def send(self, url, timeout=30):
+        """Posts what waits, oldest first, until all is sent or the server asks to wait; the number that it has kept.
+
+        Messages are sent as they were stored, so that one that arrives twice has one id and counts once.
+        """
+        kept = 0
+        while self._paused() is False:
+            row = self.database.execute("SELECT number, message, expires, tries FROM queue ORDER BY number").fetchone()
+            if row is None:
+                break
+            number, message, expires, tries = row
+            status, retry_after = (410, None) if expires < self.clock() else post(url, message, timeout)
+            if 200 <= status < 300 or status in (400, 410, 413, 415, 422):  # kept, or will never be
+                kept += status < 300
+                with self._transaction() as database:
+                    database.execute("DELETE FROM queue WHERE number = ?", (number,))
+            else:
+                self._pause(number, tries, retry_after)
+        return kept
+
+    def _paused(self):
+        row = self.database.execute("SELECT until FROM pause").fetchone()
+        # A pause that ends in the far future is one from before the clock was set back.
+        return row is not None and 0 < row[0] - self.clock() <= self.LONGEST_WAIT_MS
+
+    def _pause(self, number, tries, retry_after):
+        wait = retry_after
+        if wait is None:  # twice as long each time, up to an hour, and not all devices at once
+            wait = 1000 * 2 ** min(tries, 12) // 2 + secrets.randbelow(1000 * 2 ** min(tries, 12))
+        until = self.clock() + min(max(wait, 1), self.LONGEST_WAIT_MS)
+        with self._transaction() as database:
+            database.execute("UPDATE queue SET tries = tries + 1 WHERE number = ?", (number,))
+            database.execute("REPLACE INTO pause VALUES ('', ?)", (until,))
+
+
+def enter_period(account, now, every):
+    """(start, end, spent) of the period at a time, given those of the last; a clock that was set back is refused."""
+    start = now // every * every
+    if account is None:
+        return start, start + every, 0
+    if now < account[0]:
+        raise OverBudgetError("not now: the clock was set back to before the last period")
+    if now < account[1]:
+        return account
+    return max(start, account[1]), start + every, 0
+
+
+def post(url, message, timeout):
+    """The status of an upload, 0 if there is none, and for how many milliseconds the server asks to wait."""
+    request = urllib.request.Request(url, message, {"Content-Type": "application/vnd.hushgram.report"}, method="POST")
+    try:
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout) as answer:
+            return answer.status, None
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, parse_retry_after(error.headers.get("Retry-After"))
+    except (OSError, ValueError):  # no network, no name, no TLS, no HTTP
+        return 0, None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *arguments):
+        return None
+
+
+def parse_retry_after(header):
+    """Milliseconds, from a number of seconds or a date; None if there is neither."""
+    try:
+        if header is None or header.strip().isdigit():
+            return None if header is None else int(header.strip()[:9]) * 1000
+        return max(0, int((parsedate_to_datetime(header).timestamp() - time.time()) * 1000))
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+class Device:
+    """The reports of one collection from one device. With a budget it needs a store to count in."""
+
+    def __init__(self, manifest, store=None):
+        need(store is not None or not manifest.budgets, "a manifest with a budget, and no store to count in")
+        self.manifest, self.store = manifest, store
+
+    def report(self, value, group=None):
+        """One report as a message, to be sent by the app, as often as it takes, but never drawn again."""
+        return self._draw([value], group, self._now())
+
+    def batch(self, values, group=None):
+        """A report for each value in one message, at the cost of as many."""
+        return self._draw(list(values), group, self._now(), encode_batch)
+
+    def submit(self, value, group=None):
+        """One report, into the queue of the store."""
+        need(self.store is not None, "a queue needs a store")
+        need(self.store.has_room(), "a full queue: send first")
+        now = self._now()
+        self.store.put(self._draw([value], group, now), self.manifest.cut(now) + self.manifest.max_age_ms)
+
+    def _now(self):
+        return self.store.clock() if self.store else time.time_ns() // 1_000_000
+
+    def _draw(self, values, group, now, encode=None):
+        """What may be refused is refused first; then the budget; then the draw."""
+        self.manifest.check_group(group)
+        positions = [self.manifest.position(value) for value in values]
+        if self.store:
+            self.store.spend(self.manifest, len(positions))
+        cells = [self.manifest.cell(position) for position in positions]
+        upload_id = secrets.token_bytes(16)
+        if encode is not None:
+            return encode(self.manifest, cells, group, now, upload_id)
+        return encode_report(self.manifest, cells[0], group, now, upload_id)
+
+
+# Checks ---------------------------------------------------------------------------------------------------------------
+
+
+def need(condition, what):
+    if not condition:
+        raise RefusedError(what)
+
+
+def only(mapping, names):
+    need(set(mapping) == set(names.split()), f"manifest: expected exactly {names}")
+
+
+def label(value):
+    need(isinstance(value, str) and 0 < len(value) <= 128, "manifest: a label of 1 to 128 characters")
+    return value
+
+
+def count(value, least=0):
+    """A JSON number that is a whole one, and exact in every language."""
+    need(type(value) is int and least <= value <= 1 << 53, f"manifest: a whole number, got {value!r:.60}")
+    return value
+
+
+def whole(value, least=0):
+    """A whole number as decimal text, of at most 63 bits."""
+    fine = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19
+    need(fine and (value == "0" or value[0] != "0"), f"manifest: digits, got {value!r:.60}")
+    need(least <= int(value) <= MOST, f"manifest: {value} is out of range")
+    return int(value)
+
+
+def real(value):
+    """A finite double as decimal text."""
+    need(isinstance(value, str) and len(value) <= 32, f"manifest: a number as text, got {value!r:.60}")
+    number = parse_real(value)
+    need(math.isfinite(number), f"manifest: a finite number, got {value!r:.60}")
+    return number
+
+
+def parse_real(value):
+    try:
+        return float(value)
+    except ValueError:
+        raise RefusedError(f"no number: {value!r:.60}") from None
+
+
+# `hushgram conform` ---------------------------------------------------------------------------------------------------
+
+
+class Scripted:
+    """Draws that are told beforehand: [[limit, answer], …]."""
+
+    def __init__(self, draws):
+        self.rest = [(int(limit), int(answer)) for limit, answer in draws]
+
+    def __call__(self, limit):
+        need(self.rest, f"draw below {limit}: the script has ended")
+        expected, answer = self.rest.pop(0)
+        need(limit == expected, f"draw below {limit}: the script has one below {expected}")
+        return answer
+
+
+def answer(request, state):
+    """The answer to one request of `hushgram conform`; `state` keeps the manifest from request to request."""
+    if "manifest" in request:
+        state.pop("manifest", None)
+        state["manifest"] = load(request["manifest"])
+    need("manifest" in state, "no manifest")
+    manifest = state["manifest"]
+    if "times" in request:
+        return {"granted": grant(manifest, request["slot"], request["times"])}
+    manifest.check_group(request.get("group"))
+    position = manifest.position(parse_real(request["value"]))
+    draws = Scripted(request["draws"]) if "draws" in request else None
+    cells = [manifest.cell(position, draws or secrets.randbelow) for _ in range(request.get("repeat", 1))]
+    need(not draws or not draws.rest, "draws are left over")
+    answered = {"cells": cells} if "repeat" in request else {"position": position, "cell": cells[0]}
+    if "id" in request:
+        common = (request.get("group"), request["time"], bytes.fromhex(request["id"]))
+        if "repeat" not in request:
+            answered["report"] = encode_report(manifest, cells[0], *common).hex()
+        answered["batch"] = encode_batch(manifest, cells, *common).hex()
+    return answered
+
+
+def grant(manifest, slot, times):
+    """Whether a ledger that begins empty, in the given slot, grants a report at each of the times."""
+    now = [0]
+    store, granted = Store(":memory:", clock=lambda: now[0]), []
+    for now[0] in times:
+        try:
+            store.spend(manifest, below=lambda limit: slot)
+            granted.append(True)
+        except OverBudgetError:
+            granted.append(False)
+    store.close()
+    return granted
+
+
+def conform(requests, answers):
+    """Answers one JSON object a line with one JSON object a line, until the input ends."""
+    state = {}
+    for line in requests:
+        try:
+            answered = answer(json.loads(line), state)
+        except RefusedError as refused:
+            answered = {"refused": str(refused)}
+        print(json.dumps(answered), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--conform"]:
+        sys.exit("usage: python hushgram_client.py --conform")
+    conform(sys.stdin, sys.stdout)
