@@ -79,7 +79,7 @@ def describe_allowed(name: str) -> str:
     ('a whole number from 2 to 8; with `hierarchy`', 'exact, admm; with `hh_admm`')
     """
     if name in ("windows", "device"):
-        return _read_refusal({"windows": Windows, "device": Device}[name].parse, object(), name) or ""
+        return _read_refusal(Windows.parse if name == "windows" else Device.parse, object(), name) or ""
     entries = [VALID] if name == "mechanism" else [{**VALID, "mechanism": mechanism} for mechanism in MECHANISMS]
     answers = [(entry, _read_refusal(_collection, {**entry, name: object()}, name)) for entry in entries]
     text = next(answer for _, answer in answers if answer)

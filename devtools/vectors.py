@@ -111,10 +111,21 @@ def _values(collection: Collection, made: random.Random) -> list[float]:
             edge = _log_edge(collection, k, parts)
         values += [math.nextafter(edge, -math.inf), edge, math.nextafter(edge, math.inf)]
     values += [made.uniform(low, high) for _ in range(4)]
-    steps = collection.mechanism.positions - 1
-    if steps > collection.buckets and collection.scale == "linear":  # halfway between two steps of the grid
-        values += [(made.randrange(steps) + 0.5) / steps * (high - low) + low for _ in range(4)]
+    on_grid = collection.mechanism.positions > collection.buckets
+    if on_grid and collection.scale == "linear" and not collection.integer:
+        values += _ties(collection, made)
     return values
+
+
+def _ties(collection: Collection, made: random.Random) -> list[float]:
+    """Values exactly halfway between two steps of a grid, one above an even step and one above an odd one."""
+    steps, found = collection.mechanism.positions - 1, dict[int, float]()
+    for step in made.sample(range(steps), 1000):
+        value = float(collection.domain.from_unit([(step + 0.5) / steps])[0])
+        if float(collection.domain.to_unit(np.array([value]))[0] * steps) == step + 0.5:
+            found[step % 2] = value
+    assert len(found) == 2
+    return list(found.values())
 
 
 def _log_edge(collection: Collection, k: int, parts: int) -> float:

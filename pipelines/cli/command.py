@@ -22,8 +22,12 @@ COMMANDS = {
     "show": "print snapshots as a table in the terminal",
     "view": "show snapshots as a page in the browser, as one file or live",
     "manifest": "write what devices need of a collection, for clients in any language",
+    "conform": "examine a client in any language: does it keep its promise of privacy?",
 }
-MODULES = {"plan": "plan.command", "simulate": "simulate.command", "try": "trial.command", "view": "view.command"}
+MODULES = {
+    **{"plan": "plan.command", "simulate": "simulate.command", "try": "trial.command", "view": "view.command"},
+    **{"conform": "conform.command"},
+}
 """Commands that are a folder of files."""
 
 
