@@ -15,6 +15,7 @@ GREATEST_BUDGET = 1e6
 MOST_SLOTS = 10_000
 UNITS = 10**9
 """Devices count in billionths of ε, as integers: the sum of reports is exact in every language."""
+YEAR_MS = 366 * 86_400_000
 EXAMPLE = "a mapping such as {epsilon: 2.0, every: 7d}"
 
 
@@ -74,6 +75,16 @@ class Device:
     def reports(self, epsilon: float) -> int:
         """The most reports of ε that a device makes in one period."""
         return min(budget.amount // cost(epsilon) for budget in (self.budget, self.total) if budget is not None)
+
+    def reports_in_a_year(self, epsilon: float) -> int:
+        """The most reports of ε that a device makes in any year: one of 366 days, which cuts the first period and the
+        last.
+
+        >>> Device(epsilon=2.0, every=604_800_000).reports_in_a_year(1.0)
+        108
+        """
+        budgets = [budget for budget in (self.budget, self.total) if budget is not None]
+        return min(((YEAR_MS - 1) // budget.every + 2) * (budget.amount // cost(epsilon)) for budget in budgets)
 
     @classmethod
     def parse(cls, entry: object) -> Device:

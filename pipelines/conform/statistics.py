@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ MARGIN = 100.0
 """χ² is an approximation far out; it raises an alarm only where it is this much surer than it has to be."""
 REPEAT_ODDS = 1e-9
 FEW_CELLS = 64
+ROUNDING = 1e-9
 
 
 def fit_pvalue(law: ReportLaw, cells: IntArray) -> float:
@@ -82,10 +84,9 @@ def bound_epsilon(laws: tuple[ReportLaw, ReportLaw], cells: tuple[IntArray, IntA
     lower bound too.
     """
     split = [np.log(laws[0].likelihoods(drawn) / laws[1].likelihoods(drawn)) for drawn in cells]
-    steepest = max(float(np.abs(part).max(initial=0.0)) for part in split)
-    events = [tuple(sign * part > steepest / 2 for part in split) for sign in (1, -1)]
+    events = [_much_likelier([sign * part for part in split]) for sign in (1, -1)]
     if laws[0].cells <= FEW_CELLS:
-        events += [tuple(drawn == cell for drawn in cells) for cell in range(laws[0].cells)]
+        events += [[drawn == cell for drawn in cells] for cell in range(laws[0].cells)]
     tail = odds / (4 * len(events))
     lower, upper = 0.0, 0.0
     for index, event in enumerate(events):
@@ -94,6 +95,13 @@ def bound_epsilon(laws: tuple[ReportLaw, ReportLaw], cells: tuple[IntArray, IntA
         if index < 2:
             upper = max(upper, _log_ratio(high_a, low_b), _log_ratio(high_b, low_a))
     return EpsilonBounds(lower, upper)
+
+
+def _much_likelier(gains: Sequence[FloatArray]) -> list[npt.NDArray[np.bool_]]:
+    """The reports of each value whose gain in likelihood is more than half of the greatest in logarithms; all, if there
+    is no gain but rounding."""
+    greatest = max(float(part.max(initial=0.0)) for part in gains)
+    return [part > greatest / 2 if greatest > ROUNDING else np.ones(part.shape, dtype=bool) for part in gains]
 
 
 def _clopper_pearson(hits: int, reports: int, tail: float) -> tuple[float, float]:

@@ -102,9 +102,13 @@ def execute(options: argparse.Namespace) -> int:
     target = _target(options.target, request)
     if options.plot:
         figure.check(options.plot)
-    spread = levels(options.reports, groups, options.windows, request.windows)
+    slots = request.device.slots if request.device else 1
+    spread = levels(options.reports // slots, groups, options.windows, request.windows)
     if spread[0].reports < 1:
-        raise UsageError(f"--reports: got {options.reports:,}, allowed: at least one for each group and window")
+        of_slots = f" once they are divided by {slots} slots" if slots > 1 else ""
+        raise UsageError(
+            f"--reports: got {options.reports:,}, allowed: at least one for each group and window{of_slots}"
+        )
     shapes, cautions = shapes_for(request, options.shape or DEFAULT_SHAPES, options.seed)
     with _workers(request) as begin:
         plan = replace(simulated(begin, request, spread, shapes, target, options), cautions=cautions)
