@@ -20,8 +20,10 @@ import time
 import urllib.error
 import urllib.request
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
+from typing import Any, TextIO
 
 FORMAT = "hushgram-manifest/1"
 SCHEMAS = {"Report": "8d51ac06d359ba88", "ReportBatch": "f5c4f5368c715f19"}
@@ -32,6 +34,14 @@ MECHANISMS = (
 LARGEST_MANIFEST = 1 << 23
 SEEDS = 1 << 32
 MOST = (1 << 63) - 1
+
+Json = Any
+"""Whatever was sent: it is checked as it is read."""
+Below = Callable[[int], int]
+"""Draws a uniform integer from 0 to its argument - 1."""
+Integers = dict[str, int]
+Account = tuple[int, int, int]
+"""Start and end of a period, and what was spent in it."""
 
 
 class RefusedError(ValueError):
@@ -45,19 +55,21 @@ class OverBudgetError(RefusedError):
 # The manifest ---------------------------------------------------------------------------------------------------------
 
 
-def load(source, most_epsilon=None):
+def load(source: str | os.PathLike[str] | dict[str, Json], most_epsilon: float | None = None) -> Manifest:
     """A checked manifest, from a path or a dict; one whose reports cost more than `most_epsilon` is refused."""
     if not isinstance(source, dict):
-        with open(source, "rb") as file:
-            text = file.read(LARGEST_MANIFEST + 1)
-        need(len(text) <= LARGEST_MANIFEST, "a manifest of more than 8 MiB")
+        with open(os.fspath(source), "rb") as file:
+            content = file.read(LARGEST_MANIFEST + 1)
+        need(len(content) <= LARGEST_MANIFEST, "a manifest of more than 8 MiB")
         try:
-            source = json.loads(text)
-        except ValueError as error:
+            source = json.loads(content)
+        except (ValueError, RecursionError) as error:
             raise RefusedError(f"a manifest that is not JSON: {error}") from None
     try:
         manifest = Manifest(source)
-    except (KeyError, TypeError, AttributeError) as error:
+    except RefusedError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RefusedError(f"a manifest without what it needs: {type(error).__name__} {error}") from None
     need(most_epsilon is None or manifest.epsilon <= most_epsilon, "a manifest of a larger ε than the app allows")
     return manifest
@@ -66,47 +78,49 @@ def load(source, most_epsilon=None):
 class Manifest:
     """What a device needs of a collection. The law is checked from its integers: whatever passes keeps its ε."""
 
-    def __init__(self, source):
+    def __init__(self, source: Json) -> None:
         need(source["format"] == FORMAT, f"manifest: format is {source['format']!r:.60}, known: {FORMAT}")
         need(source["mechanism"] in MECHANISMS, f"manifest: unknown mechanism {source['mechanism']!r:.60}")
         need(source["schemas"] == SCHEMAS, "manifest: schemas that this client does not write")
         self.collection, self.groups = label(source["collection"]), [label(group) for group in source["groups"]]
-        need(len(source["revision"]) == 16 and len(self.groups) <= 10_000, "manifest: revision or groups")
         self.revision = bytes.fromhex(source["revision"])
+        need(len(self.revision) == 8 and len(self.groups) <= 10_000, "manifest: revision or groups")
         self.slice_ms = count(source["slice_ms"], 1)
         self.slice_first_ms, self.max_age_ms = count(source["slice_first_ms"]), count(source["max_age_ms"])
         self._read_device(source["device"])
         self._read_law(source["law"])
         self._read_places(source["domain"], source["locate"])
 
-    def _read_device(self, device):
+    def _read_device(self, device: Json) -> None:
         self.epsilon = real(device["epsilon"])
         need(0 < self.epsilon <= 20, "manifest: ε is not from 0 to 20")
         self.cost, self.slots = count(device["cost"], 1), count(device["slots"], 1)
         need(self.cost >= self.epsilon * 1e9 * (1 - 1e-9), "manifest: a report costs less than its ε")
-        self.budgets = []  # (name of the account, amount, period): of this collection, and of all together
+        # (name of the account, amount, period): of this collection, and of all together
+        self.budgets: list[tuple[str, int, int]] = []
         for account, budget in ((self.collection, device["budget"]), ("", device["total"])):
             if budget is not None:
                 self.budgets.append((account, count(budget["amount"]), count(budget["every_ms"], 1)))
         need(self.slots == 1 or device["budget"] is not None, "manifest: slots without a budget")
 
-    def _read_law(self, law):
+    def _read_law(self, law: Json) -> None:
         only(law, "positions cells shares channels")
         self.positions, self.cells = whole(law["positions"], 2), whole(law["cells"], 2)
         need(self.positions <= 1 << 26, "law: too many positions")
         need(1 <= len(law["channels"]) <= 64, "law: 1 to 64 channels")
-        self.channels, end = [], 0
+        self.channels: list[tuple[str, Integers]] = []
+        end = 0
         for source in law["channels"]:
-            channel, outcomes = read_channel(source, self.positions, self.epsilon)
-            need(channel["offset"] == end, "law: channels do not follow one another")
-            self.channels.append(channel)
+            integers, outcomes = read_channel(source, self.positions, self.epsilon)
+            need(integers["offset"] == end, "law: channels do not follow one another")
+            self.channels.append((source["kind"], integers))
             end += outcomes
         need(end == self.cells <= 1 << 53, "law: cells are not those of the channels")
         self.shares = None if law["shares"] is None else [whole(share, 1) for share in law["shares"]]
         shares = [1] if self.shares is None else self.shares
         need(len(shares) == len(self.channels) and sum(shares) <= MOST, "law: as many shares as channels")
 
-    def _read_places(self, domain, locate):
+    def _read_places(self, domain: Json, locate: Json) -> None:
         self.low, self.high = real(domain["low"]), real(domain["high"])
         need(self.low < self.high, "domain: low is not below high")
         method = locate["method"]
@@ -117,6 +131,7 @@ class Manifest:
             "locate: edges that do not rise",
         )
         need(len(self.points) < 1 << 16, "locate: too many edges")
+        self.position: Callable[[Any], int]
         if method == "edges":
             need(len(self.points) == self.positions - 1, "locate: edges and positions differ")
             self.position = self._by_edges
@@ -135,36 +150,36 @@ class Manifest:
 
     # A value becomes a position: double arithmetic, in this order ---------------------------------------------------
 
-    def clip(self, value):
+    def clip(self, value: Any) -> float:
         try:
-            value = float(value)
+            number = float(value)
         except (TypeError, ValueError, OverflowError):
-            value = math.nan
-        need(math.isfinite(value), "a value that is not a finite number")
-        return min(max(value, self.low), self.high)
+            number = math.nan
+        need(math.isfinite(number), "a value that is not a finite number")
+        return min(max(number, self.low), self.high)
 
-    def _by_scale(self, value):
+    def _by_scale(self, value: Any) -> int:
         value = self.clip(value)
         if self.whole:
             value = float(round(value))  # half to even
         return self._round((value - self.start) / self.length * self.steps)
 
-    def _by_edges(self, value):
+    def _by_edges(self, value: Any) -> int:
         return bisect_right(self.points, self.clip(value))  # an edge belongs to the bucket above it
 
-    def _by_knots(self, value):
+    def _by_knots(self, value: Any) -> int:
         value = self.clip(value)
         part = min(max(bisect_right(self.points, value) - 1, 0), len(self.points) - 2)
         share = (value - self.points[part]) / (self.points[part + 1] - self.points[part])
         return self._round((part + share) / (len(self.points) - 1) * self.steps)
 
-    def _round(self, place):
+    def _round(self, place: float) -> int:
         position = round(place) if self.half_even else math.floor(place)  # Python rounds half to even
         return min(max(position, 0), self.positions - 1)
 
     # A position becomes a cell: integers, drawn in this order -------------------------------------------------------
 
-    def cell(self, position, below=secrets.randbelow):
+    def cell(self, position: int, below: Below = secrets.randbelow) -> int:
         """The cell to report for a position. `below(n)` draws a uniform integer from 0 to n - 1."""
         index = 0
         if self.shares is not None:
@@ -172,25 +187,24 @@ class Manifest:
             while r >= self.shares[index]:
                 r -= self.shares[index]
                 index += 1
-        channel = self.channels[index]
-        return channel["offset"] + DRAWS[channel["kind"]](channel, position // channel["divisor"], below)
+        kind, integers = self.channels[index]
+        return integers["offset"] + DRAWS[kind](integers, position // integers["divisor"], below)
 
-    def cut(self, milliseconds):
+    def cut(self, milliseconds: int) -> int:
         """The beginning of the slice that a time lies in: a report says no more of its time than that."""
         return (milliseconds - self.slice_first_ms) // self.slice_ms * self.slice_ms + self.slice_first_ms
 
-    def check_group(self, group):
+    def check_group(self, group: str | None) -> None:
         need(group is None or group in self.groups, f"group: got {group!r:.60}, which the manifest does not list")
 
 
-def read_channel(source, positions, epsilon):
-    """A checked channel, and the number of its cells."""
+def read_channel(source: Json, positions: int, epsilon: float) -> tuple[Integers, int]:
+    """The checked integers of a channel, and the number of its cells."""
     kind = source["kind"]
     need(kind in EXTRAS, f"law: unknown kind of channel {kind!r:.60}")
     names = f"offset divisor P Q width others total {EXTRAS[kind]}"
     only(source, f"kind {names}")
     c = {name: whole(source[name]) for name in names.split()}
-    c["kind"] = kind
     need(c["divisor"] >= 1 and c["width"] >= 1 and c["P"] >= c["Q"] >= 1, "law: weights")
     need(c["P"] << 128 <= c["Q"] * exp_from_below(epsilon), "law: P/Q is larger than e^ε")
     need(c["total"] == c["width"] * c["P"] + c["others"] * c["Q"] <= MOST, "law: total is not the sum of the weights")
@@ -219,7 +233,7 @@ def read_channel(source, positions, epsilon):
     return c, outcomes
 
 
-def exp_from_below(epsilon):
+def exp_from_below(epsilon: float) -> int:
     """⌊e^ε·2^128⌋ or a little less: the exponential series in integers, each term rounded down. ε = m / 2^k exactly."""
     numerator, denominator = epsilon.as_integer_ratio()
     term, total, i = 1 << 128, 0, 1
@@ -232,7 +246,7 @@ def exp_from_below(epsilon):
 # Drawing --------------------------------------------------------------------------------------------------------------
 
 
-def draw_favoured(c, start, below):
+def draw_favoured(c: Integers, start: int, below: Below) -> int:
     """One of width + others outcomes: those from `start` on, `width` of them, have the weight P, the others Q."""
     r, favoured = below(c["total"]), c["width"] * c["P"]
     if r < favoured:
@@ -241,24 +255,24 @@ def draw_favoured(c, start, below):
     return other if other < start else other + c["width"]
 
 
-def draw_wave(c, position, below):
+def draw_wave(c: Integers, position: int, below: Below) -> int:
     r, excess = below(c["total"]), c["P"] - c["Q"]
     if r < c["width"] * excess:
         return (position + r // excess + below(c["ramp"])) // c["step"]
     return (r - c["width"] * excess) // c["Q"] // c["step"]
 
 
-def draw_coin(c, position, below):
+def draw_coin(c: Integers, position: int, below: Below) -> int:
     return draw_favoured(c, 1 if below(c["steps"]) < position else 0, below)
 
 
-def draw_hadamard(c, half, below):
+def draw_hadamard(c: Integers, half: int, below: Below) -> int:
     row = below(c["rows"])
     sign = 1 - half % 2 ^ bin(row & half // 2).count("1") % 2
     return 2 * row + draw_favoured(c, sign, below)
 
 
-def draw_linear_hash(c, value, below):
+def draw_linear_hash(c: Integers, value: int, below: Below) -> int:
     function = below(c["functions"])
     symbol, a, v = 0, function, value
     for _ in range(c["digits"]):
@@ -267,14 +281,14 @@ def draw_linear_hash(c, value, below):
     return function * c["symbols"] + draw_favoured(c, symbol % c["symbols"], below)
 
 
-def draw_xxh32(c, value, below):
+def draw_xxh32(c: Integers, value: int, below: Below) -> int:
     seed = below(SEEDS)
     return seed * c["symbols"] + draw_favoured(c, xxh32(str(value).encode(), seed) % c["symbols"], below)
 
 
-def xxh32(text, seed):
+def xxh32(content: bytes, seed: int) -> int:
     """xxHash, 32 bits, of fewer than 16 bytes."""
-    mask, acc, rest = 0xFFFFFFFF, (seed + 374761393 + len(text)) & 0xFFFFFFFF, text
+    mask, acc, rest = 0xFFFFFFFF, (seed + 374761393 + len(content)) & 0xFFFFFFFF, content
     while rest:
         four = len(rest) >= 4
         word, turn, into, factor = (
@@ -299,7 +313,7 @@ EXTRAS = {
     "linear_hash": "symbols digits functions",
     "xxh32": "symbols",
 }
-DRAWS = {
+DRAWS: dict[str, Callable[[Integers, int, Below], int]] = {
     "block": draw_favoured,
     "wave": draw_wave,
     "coin": draw_coin,
@@ -312,25 +326,29 @@ DRAWS = {
 # Messages: Avro's single-object encoding ------------------------------------------------------------------------------
 
 
-def encode_report(manifest, cell, group, milliseconds, upload_id):
+def encode_report(manifest: Manifest, cell: int, group: str | None, milliseconds: int, upload_id: bytes) -> bytes:
     """One report as a message."""
     return _message("Report", manifest, long(cell), group, milliseconds, upload_id)
 
 
-def encode_batch(manifest, cells, group, milliseconds, upload_id):
+def encode_batch(
+    manifest: Manifest, cells: Sequence[int], group: str | None, milliseconds: int, upload_id: bytes
+) -> bytes:
     """Reports of one group and time as one message."""
     width = next(width for width in (1, 2, 4, 8) if manifest.cells <= 1 << 8 * width)
     packed = b"".join(cell.to_bytes(width, "little") for cell in cells)
     return _message("ReportBatch", manifest, long(len(packed)) + packed, group, milliseconds, upload_id)
 
 
-def _message(schema, manifest, cells, group, milliseconds, upload_id):
+def _message(
+    schema: str, manifest: Manifest, cells: bytes, group: str | None, milliseconds: int, upload_id: bytes
+) -> bytes:
     parts = [b"\xc3\x01", bytes.fromhex(SCHEMAS[schema]), text(manifest.collection), manifest.revision, cells]
     parts += [long(manifest.cut(milliseconds)), b"\x00" if group is None else b"\x02" + text(group)]
     return b"".join([*parts, b"\x02", upload_id])
 
 
-def long(number):
+def long(number: int) -> bytes:
     """Avro's long: zigzag, then seven bits a byte, the lowest first."""
     rest, encoded = number << 1 if number >= 0 else (-number << 1) - 1, bytearray()
     while rest > 127:
@@ -340,7 +358,7 @@ def long(number):
     return bytes(encoded)
 
 
-def text(string):
+def text(string: str) -> bytes:
     encoded = string.encode()
     return long(len(encoded)) + encoded
 
@@ -357,7 +375,7 @@ class Store:
     QUEUE_LIMIT = 1000
     LONGEST_WAIT_MS = 86_400_000
 
-    def __init__(self, path, clock=None):
+    def __init__(self, path: str | os.PathLike[str], clock: Callable[[], int] | None = None) -> None:
         self.clock = clock or (lambda: time.time_ns() // 1_000_000)
         self.database = sqlite3.connect(os.fspath(path), timeout=30, isolation_level=None)
         self.database.execute("PRAGMA synchronous = FULL")
@@ -370,11 +388,11 @@ class Store:
             ):
                 database.execute(f"CREATE TABLE IF NOT EXISTS {table}")
 
-    def close(self):
+    def close(self) -> None:
         self.database.close()
 
     @contextmanager
-    def _transaction(self):
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing, one process at a time."""
         self.database.execute("BEGIN IMMEDIATE")
         try:
@@ -385,7 +403,7 @@ class Store:
                 self.database.execute("ROLLBACK")
             raise
 
-    def spend(self, manifest, reports=1, below=secrets.randbelow):
+    def spend(self, manifest: Manifest, reports: int = 1, below: Below = secrets.randbelow) -> None:
         """Takes the cost of so many reports from all budgets, or raises `OverBudgetError` and takes nothing."""
         if not manifest.budgets:
             return
@@ -403,38 +421,39 @@ class Store:
                     raise OverBudgetError("not now: the budget of this period is spent")
                 database.execute("REPLACE INTO account VALUES (?, ?, ?, ?)", (account, start, until, spent))
 
-    def _account(self, name):
+    def _account(self, name: str) -> Account | None:
         rows = self.database.execute("SELECT start, until, spent FROM account WHERE name = ?", (name,))
-        return rows.fetchone()
+        found: Account | None = rows.fetchone()
+        return found
 
-    def _slot(self, manifest, below):
+    def _slot(self, manifest: Manifest, below: Below) -> int:
         """Drawn once for each collection and number of slots, and kept."""
         with self._transaction() as database:
             rows = database.execute("SELECT slots, slot FROM slot WHERE collection = ?", (manifest.collection,))
-            slots, slot = rows.fetchone() or (None, None)
-            if slots != manifest.slots:
-                slot = below(manifest.slots)
-                database.execute("REPLACE INTO slot VALUES (?, ?, ?)", (manifest.collection, manifest.slots, slot))
-        return slot
+            kept: tuple[int, int] | None = rows.fetchone()
+            if kept is None or kept[0] != manifest.slots:
+                kept = manifest.slots, below(manifest.slots)
+                database.execute("REPLACE INTO slot VALUES (?, ?, ?)", (manifest.collection, *kept))
+        return kept[1]
 
-    def has_room(self):
+    def has_room(self) -> bool:
         return self.waiting() < self.QUEUE_LIMIT
 
-    def waiting(self):
+    def waiting(self) -> int:
         """How many messages are yet to be sent."""
-        return self.database.execute("SELECT COUNT(*) FROM queue").fetchone()[0]
+        return int(self.database.execute("SELECT COUNT(*) FROM queue").fetchone()[0])
 
-    def put(self, message, expires):
+    def put(self, message: bytes, expires: int) -> None:
         with self._transaction() as database:
             database.execute("INSERT INTO queue (message, expires, tries) VALUES (?, ?, 0)", (message, expires))
 
-    def send(self, url, timeout=30):
+    def send(self, url: str, timeout: float = 30.0) -> int:
         """Posts what waits, oldest first, until all is sent or the server asks to wait; the number that it has kept.
 
         Messages are sent as they were stored, so that one that arrives twice has one id and counts once.
         """
         kept = 0
-        while self._paused() is False:
+        while not self._paused():
             row = self.database.execute("SELECT number, message, expires, tries FROM queue ORDER BY number").fetchone()
             if row is None:
                 break
@@ -448,12 +467,12 @@ class Store:
                 self._pause(number, tries, retry_after)
         return kept
 
-    def _paused(self):
+    def _paused(self) -> bool:
         row = self.database.execute("SELECT until FROM pause").fetchone()
         # A pause that ends in the far future is one from before the clock was set back.
         return row is not None and 0 < row[0] - self.clock() <= self.LONGEST_WAIT_MS
 
-    def _pause(self, number, tries, retry_after):
+    def _pause(self, number: int, tries: int, retry_after: int | None) -> None:
         wait = retry_after
         if wait is None:  # twice as long each time, up to an hour, and not all devices at once
             wait = 1000 * 2 ** min(tries, 12) // 2 + secrets.randbelow(1000 * 2 ** min(tries, 12))
@@ -463,7 +482,7 @@ class Store:
             database.execute("REPLACE INTO pause VALUES ('', ?)", (until,))
 
 
-def enter_period(account, now, every):
+def enter_period(account: Account | None, now: int, every: int) -> Account:
     """(start, end, spent) of the period at a time, given those of the last; a clock that was set back is refused."""
     start = now // every * every
     if account is None:
@@ -475,7 +494,7 @@ def enter_period(account, now, every):
     return max(start, account[1]), start + every, 0
 
 
-def post(url, message, timeout):
+def post(url: str, message: bytes, timeout: float) -> tuple[int, int | None]:
     """The status of an upload, 0 if there is none, and for how many milliseconds the server asks to wait."""
     request = urllib.request.Request(url, message, {"Content-Type": "application/vnd.hushgram.report"}, method="POST")
     try:
@@ -489,11 +508,11 @@ def post(url, message, timeout):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *arguments):
+    def redirect_request(self, *arguments: Any) -> None:
         return None
 
 
-def parse_retry_after(header):
+def parse_retry_after(header: str | None) -> int | None:
     """Milliseconds, from a number of seconds or a date; None if there is neither."""
     try:
         if header is None or header.strip().isdigit():
@@ -506,65 +525,65 @@ def parse_retry_after(header):
 class Device:
     """The reports of one collection from one device. With a budget it needs a store to count in."""
 
-    def __init__(self, manifest, store=None):
+    def __init__(self, manifest: Manifest, store: Store | None = None) -> None:
         need(store is not None or not manifest.budgets, "a manifest with a budget, and no store to count in")
         self.manifest, self.store = manifest, store
 
-    def report(self, value, group=None):
+    def report(self, value: float, group: str | None = None) -> bytes:
         """One report as a message, to be sent by the app, as often as it takes, but never drawn again."""
-        return self._draw([value], group, self._now())
+        [cell], now, upload_id = self._draw([value], group)
+        return encode_report(self.manifest, cell, group, now, upload_id)
 
-    def batch(self, values, group=None):
+    def batch(self, values: Iterable[float], group: str | None = None) -> bytes:
         """A report for each value in one message, at the cost of as many."""
-        return self._draw(list(values), group, self._now(), encode_batch)
+        cells, now, upload_id = self._draw(list(values), group)
+        return encode_batch(self.manifest, cells, group, now, upload_id)
 
-    def submit(self, value, group=None):
+    def submit(self, value: float, group: str | None = None) -> None:
         """One report, into the queue of the store."""
-        need(self.store is not None, "a queue needs a store")
+        if self.store is None:
+            raise RefusedError("a queue needs a store")
         need(self.store.has_room(), "a full queue: send first")
-        now = self._now()
-        self.store.put(self._draw([value], group, now), self.manifest.cut(now) + self.manifest.max_age_ms)
+        [cell], now, upload_id = self._draw([value], group)
+        message = encode_report(self.manifest, cell, group, now, upload_id)
+        self.store.put(message, self.manifest.cut(now) + self.manifest.max_age_ms)
 
-    def _now(self):
-        return self.store.clock() if self.store else time.time_ns() // 1_000_000
-
-    def _draw(self, values, group, now, encode=None):
-        """What may be refused is refused first; then the budget; then the draw."""
+    def _draw(self, values: Sequence[float], group: str | None) -> tuple[list[int], int, bytes]:
+        """The cells, the time and an id. What may be refused is refused first; then the budget; then the draw."""
         self.manifest.check_group(group)
         positions = [self.manifest.position(value) for value in values]
+        now = self.store.clock() if self.store else time.time_ns() // 1_000_000
+        need(now >= 0, "a clock before 1970")
         if self.store:
             self.store.spend(self.manifest, len(positions))
-        cells = [self.manifest.cell(position) for position in positions]
-        upload_id = secrets.token_bytes(16)
-        if encode is not None:
-            return encode(self.manifest, cells, group, now, upload_id)
-        return encode_report(self.manifest, cells[0], group, now, upload_id)
+        return [self.manifest.cell(position) for position in positions], now, secrets.token_bytes(16)
 
 
 # Checks ---------------------------------------------------------------------------------------------------------------
 
 
-def need(condition, what):
+def need(condition: bool, what: str) -> None:
     if not condition:
         raise RefusedError(what)
 
 
-def only(mapping, names):
+def only(mapping: Json, names: str) -> None:
     need(set(mapping) == set(names.split()), f"manifest: expected exactly {names}")
 
 
-def label(value):
+def label(value: Json) -> str:
     need(isinstance(value, str) and 0 < len(value) <= 128, "manifest: a label of 1 to 128 characters")
-    return value
+    text(value)  # which is no text if it cannot be encoded
+    return str(value)
 
 
-def count(value, least=0):
+def count(value: Json, least: int = 0) -> int:
     """A JSON number that is a whole one, and exact in every language."""
     need(type(value) is int and least <= value <= 1 << 53, f"manifest: a whole number, got {value!r:.60}")
-    return value
+    return int(value)
 
 
-def whole(value, least=0):
+def whole(value: Json, least: int = 0) -> int:
     """A whole number as decimal text, of at most 63 bits."""
     fine = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19
     need(fine and (value == "0" or value[0] != "0"), f"manifest: digits, got {value!r:.60}")
@@ -572,7 +591,7 @@ def whole(value, least=0):
     return int(value)
 
 
-def real(value):
+def real(value: Json) -> float:
     """A finite double as decimal text."""
     need(isinstance(value, str) and len(value) <= 32, f"manifest: a number as text, got {value!r:.60}")
     number = parse_real(value)
@@ -580,7 +599,7 @@ def real(value):
     return number
 
 
-def parse_real(value):
+def parse_real(value: str) -> float:
     try:
         return float(value)
     except ValueError:
@@ -593,20 +612,21 @@ def parse_real(value):
 class Scripted:
     """Draws that are told beforehand: [[limit, answer], …]."""
 
-    def __init__(self, draws):
+    def __init__(self, draws: Json) -> None:
         self.rest = [(int(limit), int(answer)) for limit, answer in draws]
 
-    def __call__(self, limit):
-        need(self.rest, f"draw below {limit}: the script has ended")
+    def __call__(self, limit: int) -> int:
+        need(bool(self.rest), f"draw below {limit}: the script has ended")
         expected, answer = self.rest.pop(0)
         need(limit == expected, f"draw below {limit}: the script has one below {expected}")
         return answer
 
 
-def answer(request, state):
+def answer(request: Json, state: dict[str, Manifest]) -> dict[str, Any]:
     """The answer to one request of `hushgram conform`; `state` keeps the manifest from request to request."""
     if "manifest" in request:
         state.pop("manifest", None)
+        need(isinstance(request["manifest"], dict), "a manifest is an object")
         state["manifest"] = load(request["manifest"])
     need("manifest" in state, "no manifest")
     manifest = state["manifest"]
@@ -617,7 +637,7 @@ def answer(request, state):
     draws = Scripted(request["draws"]) if "draws" in request else None
     cells = [manifest.cell(position, draws or secrets.randbelow) for _ in range(request.get("repeat", 1))]
     need(not draws or not draws.rest, "draws are left over")
-    answered = {"cells": cells} if "repeat" in request else {"position": position, "cell": cells[0]}
+    answered: dict[str, Any] = {"cells": cells} if "repeat" in request else {"position": position, "cell": cells[0]}
     if "id" in request:
         common = (request.get("group"), request["time"], bytes.fromhex(request["id"]))
         if "repeat" not in request:
@@ -626,7 +646,7 @@ def answer(request, state):
     return answered
 
 
-def grant(manifest, slot, times):
+def grant(manifest: Manifest, slot: int, times: Sequence[int]) -> list[bool]:
     """Whether a ledger that begins empty, in the given slot, grants a report at each of the times."""
     now = [0]
     store, granted = Store(":memory:", clock=lambda: now[0]), []
@@ -640,9 +660,9 @@ def grant(manifest, slot, times):
     return granted
 
 
-def conform(requests, answers):
+def conform(requests: TextIO, answers: TextIO) -> None:
     """Answers one JSON object a line with one JSON object a line, until the input ends."""
-    state = {}
+    state: dict[str, Manifest] = {}
     for line in requests:
         try:
             answered = answer(json.loads(line), state)

@@ -174,6 +174,9 @@ def test_a_manifest_is_read_from_a_file(tmp_path):
         path.write_text(text)
         with pytest.raises((reference.RefusedError, OSError)):
             reference.load(path)
+    path.write_text("[" * 100_000)
+    with pytest.raises(reference.RefusedError, match="not JSON"):
+        reference.load(path)
     path.write_bytes(b" " * (reference.LARGEST_MANIFEST + 1))
     with pytest.raises(reference.RefusedError, match="8 MiB"):
         reference.load(path)
@@ -198,12 +201,13 @@ def test_whatever_becomes_of_a_manifest_it_is_refused_or_keeps_its_epsilon(data)
         st.none() | st.booleans() | st.integers() | st.integers().map(str) | st.text(max_size=3) | st.just([]) | finite
     )
     near = st.integers(-2, 2).map(lambda step: str(int(inner[last]) + step)) if str(inner[last]).isdigit() else odd
-    inner[last] = data.draw(odd | near)
+    spaces = st.just(f" {str(inner[last])[1:]}")
+    inner[last] = data.draw(odd | near | spaces)
     try:
         manifest = reference.load(source)
     except reference.RefusedError:
         return
-    for channel in manifest.channels:
+    for _, channel in manifest.channels:
         assert math.log(channel["P"] / channel["Q"]) <= manifest.epsilon + 1e-12
         assert channel["total"] == channel["width"] * channel["P"] + channel["others"] * channel["Q"]
     for value in (-1e9, 0.0, 1.0, 90.0, 1e9):
