@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from hushgram._arrays import FloatArray, IntArray
-from hushgram.pipelines.conform.law import ReportLaw
+from hushgram.pipelines.conform.law import ReportLaw, greatest_gains
 
 ENOUGH = 100.0
 """The expected number of reports that a bin of χ² has at least."""
@@ -84,7 +84,10 @@ def bound_epsilon(laws: tuple[ReportLaw, ReportLaw], cells: tuple[IntArray, IntA
     lower bound too.
     """
     split = [np.log(laws[0].likelihoods(drawn) / laws[1].likelihoods(drawn)) for drawn in cells]
-    events = [_much_likelier([sign * part for part in split]) for sign in (1, -1)]
+    greatest = greatest_gains(*laws)
+    events = [
+        _much_likelier([sign * part for part in split], most) for sign, most in zip((1, -1), greatest, strict=True)
+    ]
     if laws[0].cells <= FEW_CELLS:
         events += [[drawn == cell for drawn in cells] for cell in range(laws[0].cells)]
     tail = odds / (4 * len(events))
@@ -97,10 +100,8 @@ def bound_epsilon(laws: tuple[ReportLaw, ReportLaw], cells: tuple[IntArray, IntA
     return EpsilonBounds(lower, upper)
 
 
-def _much_likelier(gains: Sequence[FloatArray]) -> list[npt.NDArray[np.bool_]]:
-    """The reports of each value whose gain in likelihood is more than half of the greatest in logarithms; all, if there
-    is no gain but rounding."""
-    greatest = max(float(part.max(initial=0.0)) for part in gains)
+def _much_likelier(gains: Sequence[FloatArray], greatest: float) -> list[npt.NDArray[np.bool_]]:
+    """Of the reports of each value, those that gain more than half of the greatest; all, if that is but rounding."""
     return [part > greatest / 2 if greatest > ROUNDING else np.ones(part.shape, dtype=bool) for part in gains]
 
 
@@ -130,10 +131,11 @@ def find_repeat(law: ReportLaw, sequences: list[IntArray]) -> int | None:
     """The length of a stretch of reports that occurs twice, though reports of this law would not; or None.
 
     By chance two stretches of that length are alike, anywhere in the sequences, with a probability below one in a
-    billion.
+    billion: whether they overlap or not, each report of the second has to be one that is given, which has at most the
+    probability of the likeliest.
     """
     total = sum(sequence.size for sequence in sequences)
-    bits = -math.log2(law.collision)
+    bits = -math.log2(float(law.probabilities.max()))
     if bits < 1e-3:
         return None
     length = math.ceil((2 * math.log2(max(total, 2)) - math.log2(REPEAT_ODDS)) / bits)

@@ -16,3 +16,6 @@ def load_reference(name="hushgram_client"):
 
 
 reference = load_reference()
+
+CLIENTS = {"python": [sys.executable, str(REFERENCE), "--conform"]}
+"""How each client is started to answer `hushgram conform`."""
