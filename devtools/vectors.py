@@ -370,11 +370,8 @@ def _grants(collection: Collection, slot: int, times: Sequence[int]) -> Iterator
     for time in times:
         fine = True
         if device is not None:
-            fine = any(
-                time % device.every in range(-(-part * device.every // device.slots), device.every)
-                and time % device.every < -(-(part + 1) * device.every // device.slots)
-                for part in (slot,)
-            )
+            begin, end = (-(-part * device.every // device.slots) for part in (slot, slot + 1))
+            fine = begin <= time % device.every < end
             for budget in (device.budget, device.total):
                 if budget is not None:
                     spent = [one // budget.every for one in past]

@@ -19,10 +19,13 @@ from hushgram.pipelines.conform.free_draws import (
 )
 from hushgram.pipelines.conform.program import Program, ProgramError
 from hushgram.pipelines.conform.report import Examination, as_json, report_lines
+from hushgram.pipelines.conform.uploads import UploadsResult, examine_uploads
 from hushgram.pipelines.conform.vectors import VectorsResult, examine_vectors, vector_sets
 
 EXAMPLE = "hushgram conform --json -- node client.js --conform > conformance.json"
 LEAST_DRAWS, MOST_DRAWS = 1000, 10_000_000
+SHARE = 0.9
+"""The part of the odds that tests of laws have; what is left is more than repeats and ids take."""
 DRAWN_SETS = ("several widths", "a total near 2^63")
 """Sets that are drawn from beside the first of each mechanism: other laws than that."""
 
@@ -74,13 +77,15 @@ def examine(command: Sequence[str], questions: Sequence[Question], draws: int, s
     """Runs the client twice: what one process draws, another must not draw again."""
     vectors: VectorsResult | None = None
     laws: list[LawResult] = []
+    uploads: UploadsResult | None = None
     stopped = None
     try:
         with Program(command, seconds) as program, Program(command, seconds) as second:
             vectors = examine_vectors(program, vector_sets())
             for question in questions:
-                laws.append(examine_law(program, second, question, draws, ODDS / len(questions)))
+                laws.append(examine_law(program, second, question, draws, SHARE * ODDS / len(questions)))
+            uploads = examine_uploads((program, second), questions[0])
     except ProgramError as error:
         stopped = str(error)
     examined_at = datetime.now(UTC).isoformat(timespec="seconds")
-    return Examination(list(command), __version__, examined_at, ODDS, vectors, laws, stopped)
+    return Examination(list(command), __version__, examined_at, ODDS, vectors, laws, uploads, stopped)

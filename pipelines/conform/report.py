@@ -9,6 +9,7 @@ from typing import Any
 
 from hushgram.pipelines.cli.tables import table_lines
 from hushgram.pipelines.conform.free_draws import LawResult
+from hushgram.pipelines.conform.uploads import UploadsResult
 from hushgram.pipelines.conform.vectors import VectorsResult
 from hushgram.pipelines.formatting import shown
 
@@ -25,6 +26,7 @@ class Examination:
     odds: float
     vectors: VectorsResult | None
     laws: Sequence[LawResult]
+    uploads: UploadsResult | None
     stopped: str | None
     """What the program did instead of answering."""
 
@@ -35,6 +37,8 @@ class Examination:
             and self.vectors is not None
             and self.vectors.passed
             and all(law.passed for law in self.laws)
+            and self.uploads is not None
+            and self.uploads.passed
         )
 
 
@@ -58,11 +62,23 @@ def report_lines(found: Examination) -> Iterator[str]:
         for law in found.laws:
             for fault in law.faults:
                 yield shown(f"  {law.name}: {fault}")
+    if found.uploads is not None:
+        yield from _uploads(found.uploads)
     if found.stopped is not None:
         yield shown(f"The program {found.stopped}")
     yield ""
     yield "Verdict: " + ("it conforms." if found.conforms else "IT DOES NOT CONFORM.")
     yield from _odds(found)
+
+
+def _uploads(found: UploadsResult) -> Iterator[str]:
+    if not found.offered:
+        yield "Messages with its own clock and ids: not examined, as it makes none on request."
+        return
+    wrong = "" if found.passed else " They are wrong:"
+    yield f"Messages with its own clock and ids: {found.uploads:,} were read.{wrong}"
+    for fault in found.faults:
+        yield shown(f"  {fault}")
 
 
 def _odds(found: Examination) -> Iterator[str]:
@@ -97,5 +113,6 @@ def as_json(found: Examination) -> dict[str, Any]:
         "odds_of_failing_by_chance": found.odds,
         "vectors": None if found.vectors is None else {**asdict(found.vectors), "passed": found.vectors.passed},
         "laws": laws,
+        "uploads": None if found.uploads is None else {**asdict(found.uploads), "passed": found.uploads.passed},
         "stopped": found.stopped,
     }

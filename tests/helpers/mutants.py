@@ -173,6 +173,43 @@ def forgets_a_clock_set_back(client):
     client.enter_period = enter
 
 
+def constant_id(client):
+    client.secrets = _Secrets(client.secrets.randbelow, lambda size: bytes(size))
+
+
+def counted_ids(client):
+    numbers = iter(range(10**9))
+    start = int.from_bytes(os.urandom(4), "big")
+    client.secrets = _Secrets(client.secrets.randbelow, lambda size: (start + next(numbers)).to_bytes(size, "big"))
+
+
+def ids_of_a_device(client):
+    """Half of an id is the same for ever."""
+    client.secrets = _Secrets(client.secrets.randbelow, lambda size: b"device 7" + os.urandom(size - 8))
+
+
+def clock_of_another_day(client):
+    client.time = _Time(lambda: time.time_ns() - 86_400 * 10**9)
+
+
+def messages_of_another_collection(client):
+    honest = client._message
+
+    def message(schema, manifest, *more):
+        return honest(schema, manifest, *more).replace(manifest.revision, bytes(8))
+
+    client._message = message
+
+
+def messages_cut_short(client):
+    honest = client.encode_report
+    client.encode_report = lambda *parts: honest(*parts)[:-1]
+
+
+UPLOADING = (
+    *(constant_id, counted_ids, ids_of_a_device, clock_of_another_day, messages_of_another_collection),
+    *(messages_cut_short, keeps_milliseconds),
+)
 SCRIPTED = (
     *(shifted_cell, floats_instead_of_integers, rounds_half_up, rounds_half_away, grid_rounds_half_up),
     *(edge_belongs_below, keeps_milliseconds, checks_no_epsilon, checks_epsilon_by_halves),
@@ -187,8 +224,15 @@ HIDDEN = (
 class _Secrets:
     """In place of the module."""
 
-    def __init__(self, below):
-        self.randbelow = below
+    def __init__(self, below, token_bytes=os.urandom):
+        self.randbelow, self.token_bytes = below, token_bytes
+
+
+class _Time:
+    """In place of the module."""
+
+    def __init__(self, time_ns):
+        self.time_ns = time_ns
 
 
 # Programs that are no clients at all ----------------------------------------------------------------------------------
@@ -246,7 +290,7 @@ NO_CLIENTS = (hangs, dies, prints_garbage, prints_a_list, floods, floods_with_li
 
 if __name__ == "__main__":
     chosen = globals()[sys.argv[1]]
-    if chosen in (*SCRIPTED, *HIDDEN):
+    if chosen in (*SCRIPTED, *HIDDEN, *UPLOADING):
         mutant = load_reference("mutant")
         chosen(mutant)
         mutant.conform(sys.stdin, sys.stdout)
