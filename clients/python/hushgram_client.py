@@ -670,8 +670,8 @@ def conform(requests: TextIO, answers: TextIO) -> None:
     for line in requests:
         try:
             answered = answer(json.loads(line), state)
-        except RefusedError as refused:
-            answered = {"refused": str(refused)}
+        except (ValueError, KeyError, TypeError, AttributeError) as refused:  # a RefusedError, or no request at all
+            answered = {"refused": f"{type(refused).__name__} {refused}"}
         print(json.dumps(answered), file=answers, flush=True)
 
 
