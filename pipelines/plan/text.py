@@ -92,9 +92,9 @@ def _device(c: Collection) -> Iterator[str]:
     slots, every = c.device.slots, format_duration(c.device.every)
     if slots > 1:
         yield f"that is 1 in {slots:,} of --reports: a device reports in one of {slots:,} slots of each {every}"
-    yearly = c.device.reports_in_a_year(c.epsilon)
+    most, yearly = c.device.reports(c.epsilon), c.device.reports_in_a_year(c.epsilon)
     yield (
-        f"a device makes at most {c.device.reports(c.epsilon):,} reports in {every}, and {yearly:,} in a year: "
+        f"a device makes at most {most:,} report{'s' if most > 1 else ''} in {every}, and {yearly:,} in a year: "
         f"ε = {yearly * c.epsilon:,.6g} in all, if they are about the same thing"
     )
 
