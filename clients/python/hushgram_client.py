@@ -34,6 +34,7 @@ MECHANISMS = (
 LARGEST_MANIFEST = 1 << 23
 SEEDS = 1 << 32
 MOST = (1 << 63) - 1
+LARGEST_BUDGET, LONGEST_PERIOD_MS, MOST_SLOTS = 10**15, 3650 * 86_400_000, 10_000
 
 Json = Any
 """Whatever was sent: it is checked as it is read."""
@@ -94,13 +95,17 @@ class Manifest:
     def _read_device(self, device: Json) -> None:
         self.epsilon = real(device["epsilon"])
         need(0 < self.epsilon <= 20, "manifest: ε is not from 0 to 20")
-        self.cost, self.slots = count(device["cost"], 1), count(device["slots"], 1)
+        self.cost, self.slots = count(device["cost"], 1, LARGEST_BUDGET), count(device["slots"], 1, MOST_SLOTS)
         need(self.cost >= self.epsilon * 1e9 * (1 - 1e-9), "manifest: a report costs less than its ε")
         # (name of the account, amount, period): of this collection, and of all together
         self.budgets: list[tuple[str, int, int]] = []
         for account, budget in ((self.collection, device["budget"]), ("", device["total"])):
             if budget is not None:
-                self.budgets.append((account, count(budget["amount"]), count(budget["every_ms"], 1)))
+                amount, every = (
+                    count(budget["amount"], 0, LARGEST_BUDGET),
+                    count(budget["every_ms"], 1, LONGEST_PERIOD_MS),
+                )
+                self.budgets.append((account, amount, every))
         need(self.slots == 1 or device["budget"] is not None, "manifest: slots without a budget")
 
     def _read_law(self, law: Json) -> None:
@@ -578,9 +583,9 @@ def label(value: Json) -> str:
     return str(value)
 
 
-def count(value: Json, least: int = 0) -> int:
+def count(value: Json, least: int = 0, most: int = 1 << 53) -> int:
     """A JSON number that is a whole one, and exact in every language."""
-    need(type(value) is int and least <= value <= 1 << 53, f"manifest: a whole number, got {value!r:.60}")
+    need(type(value) is int and least <= value <= most, f"manifest: a whole number, got {value!r:.60}")
     return int(value)
 
 
