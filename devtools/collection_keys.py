@@ -11,11 +11,13 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
 from hushgram import Collection, CollectionError
 from hushgram.config import DOMAIN_KEYS, collection_keys
+from hushgram.device import Device
 from hushgram.estimators.types import METHOD_OPTIONS
 from hushgram.mechanisms import MECHANISMS, mechanism_options, options_of
 from hushgram.windows import DURATIONS, Windows, format_duration
@@ -23,15 +25,20 @@ from hushgram.windows import DURATIONS, Windows, format_duration
 PAGE = Path(__file__).parents[1] / "docs" / "collection_file.md"
 VALID: dict[str, Any] = {"name": "c", "low": 0, "high": 63, "epsilon": 1.0, "buckets": 64}
 WINDOW_KEYS = (*DURATIONS, "time_zone", "week_start")
-TYPES = {"float": "number", "int": "whole number", "str": "text", "bool": "true or false", "Windows": "mapping"}
-TYPES["IntervalKind"] = "text"
+DEVICE_KEYS = ("epsilon", "every", "slots")
+TYPES = {
+    **{"float": "number", "int": "whole number", "str": "text", "bool": "true or false", "IntervalKind": "text"},
+    **{"Windows": "mapping", "Device": "mapping"},
+}
 HEADING = """\
 # Every key of a collections file
 
 <!-- Written by `python -m devtools.collection_keys` from the docstrings of the fields: edit those. -->
 
-A file has one entry, `collections`, that maps names to collections. A key that is not listed here is refused, and the
-closest name that is listed is suggested. [Defining a collection](collections.md) has an example, and advice.
+A file has one entry, `collections`, that maps names to collections. Beside it, `device` may hold the `epsilon` and
+`every` of a budget over all of them together, which is also that of a collection without a `device` of its own. A key
+that is not listed here is refused, and the closest name that is listed is suggested.
+[Defining a collection](collections.md) has an example, and advice.
 """
 
 
@@ -42,6 +49,7 @@ def render_page() -> str:
         "A collection": [_row(name, name) for name in keys],
         "`domain`": [_row(f"domain.{name}", name) for name in DOMAIN_KEYS],
         "`windows`": [_window_row(name) for name in WINDOW_KEYS],
+        "`device`": [_device_row(name) for name in DEVICE_KEYS],
         "Options of mechanisms and estimators": [_row(name, name) for name in options],
     }
     return HEADING + "".join(f"\n## {title}\n\n{_table(rows)}" for title, rows in sections.items())
@@ -70,8 +78,8 @@ def describe_allowed(name: str) -> str:
     >>> describe_allowed("branching"), describe_allowed("solver")
     ('a whole number from 2 to 8; with `hierarchy`', 'exact, admm; with `hh_admm`')
     """
-    if name == "windows":
-        return _read_refusal(Windows.parse, object(), name) or ""
+    if name in ("windows", "device"):
+        return _read_refusal(Windows.parse if name == "windows" else Device.parse, object(), name) or ""
     entries = [VALID] if name == "mechanism" else [{**VALID, "mechanism": mechanism} for mechanism in MECHANISMS]
     answers = [(entry, _read_refusal(_collection, {**entry, name: object()}, name)) for entry in entries]
     text = next(answer for _, answer in answers if answer)
@@ -141,6 +149,15 @@ def _window_row(name: str) -> list[str]:
     kind = "duration" if name in DURATIONS else "text"
     answer = _read_refusal(lambda value: Windows.parse({name: value}), object(), name)
     return [f"`windows.{name}`", kind, default_text, answer or "", field_docs(Windows)[name]]
+
+
+def _device_row(name: str) -> list[str]:
+    valid = {"epsilon": 2.0, "every": "7d"}
+    default = Device.__dataclass_fields__[name].default
+    answer = _read_refusal(lambda value: Device.parse({**valid, name: value}), object(), name)
+    kind = {"epsilon": "number", "every": "duration", "slots": "whole number"}[name]
+    shown = "required" if default is MISSING else _format_default(default)
+    return [f"`device.{name}`", kind, shown, answer or "", field_docs(Device)[name]]
 
 
 def _format_default(default: object) -> str:

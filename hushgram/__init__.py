@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from hushgram.collection import Collection as Collection
     from hushgram.comparison import Comparison as Comparison
     from hushgram.config import load_collections as load_collections
+    from hushgram.device import Budget as Budget
+    from hushgram.device import Device as Device
     from hushgram.domain import Domain as Domain
     from hushgram.estimate import Estimate as Estimate
     from hushgram.intervals import Interval as Interval
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
 # Names are imported when they are first used (SPEC 1 of Scientific Python does the same): the command lives in this
 # package, and must answer to signals before numpy and scipy are loaded.
 _MODULES = {
+    "Budget": "device",
     "Collection": "collection",
     "CollectionError": "_validation",
     "Comparison": "comparison",
+    "Device": "device",
     "Domain": "domain",
     "Estimate": "estimate",
     "Interval": "intervals",
@@ -37,9 +41,11 @@ _MODULES = {
 }
 
 __all__ = [
+    "Budget",
     "Collection",
     "CollectionError",
     "Comparison",
+    "Device",
     "Domain",
     "Estimate",
     "Interval",

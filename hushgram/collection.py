@@ -28,6 +28,7 @@ from hushgram._validation import (
     refuse,
 )
 from hushgram.any_shape.check import check_intervals
+from hushgram.device import Device, check_device
 from hushgram.distribution import Status
 from hushgram.domain import Domain, check_domain
 from hushgram.estimate import Estimate
@@ -111,6 +112,8 @@ class Collection:
     """With fewer reports, the status of an estimate is `too_few`."""
     previous: tuple[Mapping[str, Any], ...]
     """Earlier parameters, as differences, that clients in the field may still use."""
+    device: Device | None
+    """The most that one device may spend, as it counts itself. Left out, devices do not count."""
 
     def __init__(
         self,
@@ -134,6 +137,7 @@ class Collection:
         groups: Sequence[str] = (),
         minimum_reports: int = 1000,
         previous: Sequence[Mapping[str, Any]] = (),
+        device: Device | None = None,
         **options: float | Sequence[float] | None,
     ) -> None:
         for option in set(options) - set(mechanism_options()):
@@ -156,6 +160,7 @@ class Collection:
             if not isinstance(windows, Windows):
                 refuse("windows", windows, "a Windows value")
             self._set(windows=windows, groups=check_groups(groups), previous=check_previous(previous))
+            self._set(device=check_device(device, self.epsilon))
             # Laws are computed now, so that an impossible combination is refused here.
             self.revisions  # noqa: B018
         except CollectionError as error:
@@ -207,6 +212,16 @@ class Collection:
             positions = self.mechanism.locate(self.domain.to_unit(checked[part]))
             cells[part] = self.mechanism.perturb_many(positions, rng)
         return cells
+
+    def manifest(self) -> dict[str, Any]:
+        """What a device needs to report in any language, as plain values for JSON: see docs/clients.md.
+
+        >>> Collection(name="commute", low=0, high=180, epsilon=1.0).manifest()["mechanism"]
+        'square_wave'
+        """
+        from hushgram.manifest import manifest  # only here: neither this device nor a server needs it
+
+        return manifest(self)
 
     # Server ----------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from hushgram import _validation
 from hushgram._validation import CollectionError, describe, refuse, suggest
 from hushgram.collection import FIELDS, Collection
+from hushgram.device import Budget, Device
 from hushgram.mechanisms import mechanism_options
 from hushgram.windows import Windows
 
@@ -45,14 +47,18 @@ def parse_collections(text: str) -> dict[str, Collection]:
     from hushgram.bounded_yaml import read_yaml  # only here: a device needs no YAML
 
     content = read_yaml(text)
-    if not isinstance(content, Mapping) or list(content) != ["collections"]:
-        raise CollectionError(f"got {_found(content)}, allowed: one entry, collections, that maps names to collections")
+    if not isinstance(content, Mapping) or set(content) not in ({"collections"}, {"collections", "device"}):
+        raise CollectionError(
+            f"got {_found(content)}, allowed: one entry, collections, that maps names to collections, "
+            "and beside it device, a budget over all of them"
+        )
     entries = content["collections"]
     if not isinstance(entries, Mapping):
         refuse("collections", entries, "a mapping of names to collections, such as {commute: {domain: …, epsilon: 1}}")
     if not entries:
         raise CollectionError("collections: got none, allowed: at least one")
-    return {name: _collection(name, entry) for name, entry in entries.items()}
+    total = Budget.parse(content["device"]) if "device" in content else None
+    return {name: _collection(name, entry, total) for name, entry in entries.items()}
 
 
 def collection_keys() -> tuple[str, ...]:
@@ -69,7 +75,7 @@ def _found(content: object) -> str:
     return f"the entries {', '.join(map(_validation.describe_key, islice(content, 10)))}"
 
 
-def _collection(name: object, entry: object) -> Collection:
+def _collection(name: object, entry: object, total: Budget | None) -> Collection:
     _validation.check_label("name of a collection", name)
     try:
         if not isinstance(entry, Mapping):
@@ -93,6 +99,10 @@ def _collection(name: object, entry: object) -> Collection:
                     raise CollectionError(f"{where}{key}: missing, allowed: a number")
         if "windows" in parameters:
             parameters["windows"] = Windows.parse(parameters["windows"])
+        if "device" in parameters:
+            parameters["device"] = replace(Device.parse(parameters["device"]), total=total)
+        elif total is not None:  # which is then all that one of the collections may spend, too
+            parameters["device"] = Device(total.epsilon, total.every, total=total)
     except CollectionError as error:
         raise CollectionError(f"collection {name!r}: {error}") from None
     return Collection(name=str(name), **domain, **parameters)

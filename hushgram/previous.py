@@ -52,6 +52,6 @@ def earlier_collection(collection: Collection, where: str, difference: object) -
             shared = {key: getattr(collection.mechanism, key) for key in options if not options[key].varies}
             inherited = {key: value for key, value in shared.items() if value != options[key].default}
             changes = {"mechanism": name, **inherited, **changes}
-        return replace(collection, **{**changes, "previous": (), "groups": ()})
+        return replace(collection, **{**changes, "previous": (), "groups": (), "device": None})
     except CollectionError as error:
         raise CollectionError(f"{where}: {str(error).removeprefix(f'collection {collection.name!r}: ')}") from None

@@ -74,7 +74,7 @@ def nearby_revisions(collection: Collection) -> Mapping[str, Nearby]:
     )
 
 
-PLAIN: dict[str, Any] = {**dict.fromkeys(METHOD_OPTIONS), "estimator": "", "groups": (), "previous": ()}
+PLAIN: dict[str, Any] = {**dict.fromkeys(METHOD_OPTIONS), "estimator": "", "groups": (), "previous": (), "device": None}
 """What no revision depends on, and what might not fit another mechanism."""
 
 

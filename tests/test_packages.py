@@ -30,6 +30,7 @@ def installed_name(path):
 
 
 PRODUCT = {installed_name(path) for path in list_tracked_files(*FOLDERS) if not (ROOT / path).is_symlink()}
+PRODUCT |= {f"hushgram/pipelines/conform/vectors/{path.name}" for path in list_tracked_files("clients/vectors")}
 
 
 @pytest.fixture(scope="module")

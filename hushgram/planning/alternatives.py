@@ -37,7 +37,7 @@ def make_plannable(collection: Collection) -> Collection:
 
     Their support has the same law but for a prime number of symbols, and no histogram to draw.
     """
-    plain = replace(collection, previous=(), groups=())
+    plain = replace(collection, previous=(), groups=(), device=None)  # a budget need not allow the ε that is tried
     if not isinstance(plain.mechanism, SeededHashing):
         return plain
     return _changed(plain, mechanism="local_hashing", bins=plain.mechanism.bins)

@@ -23,15 +23,12 @@ COMMANDS = {
     "compare": "say by how much groups, windows or whole results differ, and whether they do at all",
     "changes": "list the windows that differ from those before them, or from a week before",
     "view": "show snapshots as a page in the browser, as one file or live",
+    "manifest": "write what devices need of a collection, for clients in any language",
+    "conform": "examine a client in any language: does it keep its promise of privacy?",
 }
 MODULES = {
-    "plan": "plan.command",
-    "simulate": "simulate.command",
-    "try": "trial.command",
-    "compare": "compare.command",
-    "changes": "changes.command",
-    "view": "view.command",
-}
+    command: f"{command}.command" for command in ("plan", "simulate", "compare", "changes", "view", "conform")
+} | {"try": "trial.command"}
 """Commands that are a folder of files."""
 
 

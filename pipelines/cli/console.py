@@ -76,6 +76,14 @@ def pick_collection(collections: Mapping[str, Collection], name: str) -> Collect
     return collections[name]
 
 
+def chosen_collection(path: str, name: str | None) -> Collection:
+    """The collection of a file that `--collection` names, or the only one."""
+    collections = collections_in(path)
+    if name is None and len(collections) > 1:
+        raise UsageError(f"--collection: missing, allowed: {', '.join(collections)}")
+    return pick_collection(collections, next(iter(collections)) if name is None else name)
+
+
 def check_generation(generation: int) -> None:
     if not 0 <= generation < 2**31:
         raise UsageError(f"--generation: got {generation}, allowed: zero or more, below 2**31")

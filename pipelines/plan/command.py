@@ -17,7 +17,7 @@ import numpy as np
 from hushgram import Collection, CollectionError
 from hushgram.domain import find_buckets
 from hushgram.pipelines.cli import signals
-from hushgram.pipelines.cli.console import UsageError, collections_in, command_parser, pick_collection, say
+from hushgram.pipelines.cli.console import UsageError, chosen_collection, command_parser, say
 from hushgram.pipelines.domain_warnings import outside_words
 from hushgram.pipelines.formatting import shown
 from hushgram.pipelines.plan import figure
@@ -96,15 +96,19 @@ def run(argv: Sequence[str]) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    request = _collection(options)
+    request = chosen_collection(options.collections, options.collection)
     groups = options.groups if options.groups is not None else len(request.groups) or 1
     _check_numbers(options, groups)
     target = _target(options.target, request)
     if options.plot:
         figure.check(options.plot)
-    spread = levels(options.reports, groups, options.windows, request.windows)
+    slots = request.device.slots if request.device else 1
+    spread = levels(options.reports // slots, groups, options.windows, request.windows)
     if spread[0].reports < 1:
-        raise UsageError(f"--reports: got {options.reports:,}, allowed: at least one for each group and window")
+        of_slots = f" once they are divided by {slots} slots" if slots > 1 else ""
+        raise UsageError(
+            f"--reports: got {options.reports:,}, allowed: at least one for each group and window{of_slots}"
+        )
     shapes, cautions = shapes_for(request, options.shape or DEFAULT_SHAPES, options.seed)
     with _workers(request) as begin:
         plan = replace(simulated(begin, request, spread, shapes, target, options), cautions=cautions)
@@ -210,14 +214,6 @@ def _workers(collection: Collection) -> Iterator[Callable[..., Later]]:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _collection(options: argparse.Namespace) -> Collection:
-    collections = collections_in(options.collections)
-    if options.collection is None and len(collections) > 1:
-        raise UsageError(f"--collection: missing, allowed: {', '.join(collections)}")
-    name = next(iter(collections)) if options.collection is None else options.collection
-    return pick_collection(collections, name)
 
 
 def _plannable(request: Collection) -> Collection:

@@ -27,6 +27,7 @@ from hushgram.planning import (
 )
 from hushgram.simulation import Summary
 from hushgram.transforms.trust import LIARS
+from hushgram.windows import format_duration
 
 NAMES = {"w1": "W1", "ks": "KS", "p50": "median"}
 CHANGES = {"now": "as planned", "estimator": "other estimator", "mechanism": "other method"}
@@ -83,7 +84,22 @@ def _heading(plan: Plan) -> Iterator[str]:
     yield f"{total:,} reports in all, simulated on the shape{'s' if len(plan.shapes) > 1 else ''} {shapes}"
     if c.mechanism.name != plan.collection.mechanism.name:
         yield f"{c.mechanism.name} is simulated as {plan.collection.mechanism.name}, whose noise is nearly the same"
+    yield from _device(c)
     yield from plan.cautions
+
+
+def _device(c: Collection) -> Iterator[str]:
+    """What the budget of a device means."""
+    if c.device is None:
+        return
+    slots, every = c.device.slots, format_duration(c.device.every)
+    if slots > 1:
+        yield f"that is 1 in {slots:,} of --reports: a device reports in one of {slots:,} slots of each {every}"
+    most, yearly = c.device.reports(c.epsilon), c.device.reports_in_a_year(c.epsilon)
+    yield (
+        f"a device makes at most {most:,} report{'s' if most > 1 else ''} in {every}, and {yearly:,} in a year: "
+        f"ε = {yearly * c.epsilon:,.6g} in all, if they are about the same thing"
+    )
 
 
 def method(c: Collection, with_widths: bool = True) -> str:
@@ -283,6 +299,13 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "unit": plan.request.unit,
         "cautions": list(plan.cautions),
         "lying_bound": plan.request.lying_bound(LIARS),
+        "device": None
+        if plan.request.device is None
+        else {
+            "slots": plan.request.device.slots,
+            "reports_in_a_period": plan.request.device.reports(plan.request.epsilon),
+            "reports_in_a_year": plan.request.device.reports_in_a_year(plan.request.epsilon),
+        },
         "levels": [
             {
                 "of": level.name,

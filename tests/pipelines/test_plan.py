@@ -116,6 +116,25 @@ def test_the_groups_of_a_plan_are_those_of_the_collection(collections, capsys):
 
 
 @pytest.mark.slow
+def test_a_plan_divides_reports_by_slots_and_says_what_the_budget_means(tmp_path, capsys):
+    path = tmp_path / "collections.yaml"
+    budget = "device: {epsilon: 3, every: 7d, slots: 24}"
+    path.write_text(f"collections: {{c: {{domain: {{low: 0, high: 1}}, buckets: 8, epsilon: 2, {budget}}}}}")
+    arguments = ["plan", "--collections", str(path), "--shape", "uniform", "--runs", "2"]
+    assert command.main([*arguments, "--reports", "240000"]) == 0
+    text = capsys.readouterr().out
+    assert "10,000 reports in all" in text
+    assert "that is 1 in 24 of --reports: a device reports in one of 24 slots of each 1w" in text
+    assert "a device makes at most 1 report in 1w, and 54 in a year: ε = 108 in all" in text
+    assert "more ε" in text  # also where the budget would not allow it
+    assert command.main([*arguments, "--reports", "240000", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["device"] == {"slots": 24, "reports_in_a_period": 1, "reports_in_a_year": 54}
+    assert planned["levels"][-1]["reports"] == 10_000
+    assert command.main([*arguments, "--reports", "20"]) == 2
+    assert "divided by 24 slots" in capsys.readouterr().err
+
+
 def test_a_plan_repeats_with_the_same_seed_and_differs_with_another(collections, tmp_path, capsys):
     results = []
     for number, seed in enumerate(("4", "4", "5")):

@@ -124,7 +124,7 @@ def test_tallies_that_are_not_those_of_the_snapshots_are_a_problem_in_words(resu
 
 
 def test_a_collection_that_snapshots_do_not_tell_can_be_given(tmp_path):
-    unusual = replace(TRIP, epsilon=1.2345)
+    unusual = replace(TRIP, bandwidth=0.2345)
     write_tallied(tmp_path, windows=1, reports=1500, collection=unusual)
     problems = []
     for definitions in (None, {"trip": unusual}):

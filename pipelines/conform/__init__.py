@@ -1,0 +1,1 @@
+"""`hushgram conform`: whether a client, in whatever language, keeps the law of its reports."""
