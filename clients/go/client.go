@@ -19,6 +19,8 @@ var (
 	ErrValue = errors.New("the value is refused")
 	// ErrBudget is wrapped where the ledger allows no report now. Nothing is wrong: a later period may allow one.
 	ErrBudget = errors.New("the budget allows no report")
+	// ErrFull is wrapped where messages wait that must be sent first. Nothing was spent.
+	ErrFull = errors.New("the queue is full")
 )
 
 // Client reports values of one collection. Several may share a folder, also from several processes.
@@ -79,6 +81,9 @@ func (c *Client) report(values []float64, group string, encode func([]int64, int
 		return err
 	}
 	defer unlock()
+	if err := c.folder.hasRoom(); err != nil {
+		return err
+	}
 	draws := &drawer{next: secureBelow}
 	now := c.now().UnixMilli()
 	if err := c.folder.spend(c.manifest, now, int64(len(values)), draws); err != nil {

@@ -14,6 +14,9 @@ import (
 
 const ledgerFormat = "hushgram-ledger/1\n"
 
+// errHeld tells that another holds a lock that was not to be waited for.
+var errHeld = errors.New("another process holds the lock")
+
 // folder is where a device keeps its ledger and its queue: a path.
 //
 //	lock      held while the ledger or the queue is written

@@ -22,8 +22,8 @@ var kindEntries = map[string][]string{
 func readLaw(e *entries, value any) law {
 	object := e.object(value, "law", "positions", "cells", "shares", "channels")
 	l := law{
-		positions: e.integer(object["positions"], "law.positions", 1),
-		cells:     e.integer(object["cells"], "law.cells", 1),
+		positions: e.integer(object["positions"], "law.positions", 2),
+		cells:     e.integer(object["cells"], "law.cells", 2),
 	}
 	if object["shares"] != nil {
 		for _, share := range e.list(object["shares"], "law.shares", 1, 64) {

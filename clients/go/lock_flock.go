@@ -3,13 +3,9 @@
 package client
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
-
-// errHeld tells that another holds a lock that was not to be waited for.
-var errHeld = errors.New("another process holds the lock")
 
 // lockFile locks a file among processes and among callers in this one; the system gives it back when its holder dies.
 func lockFile(path string, wait bool) (unlock func(), err error) {

@@ -4,8 +4,6 @@ package client
 
 import "errors"
 
-var errHeld = errors.New("another process holds the lock")
-
 // lockFile refuses: without a lock two processes could spend one budget twice.
 func lockFile(string, bool) (func(), error) {
 	return nil, errors.New("this system has no flock, which the ledger needs")

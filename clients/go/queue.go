@@ -9,6 +9,9 @@ import (
 	"strconv"
 )
 
+// longestQueue limits what a device stores while it has no server.
+const longestQueue = 1000
+
 // waiting is a message in the queue. Its file's name has when it expires, in milliseconds since 1970, and its id.
 type waiting struct {
 	path    string
@@ -16,6 +19,14 @@ type waiting struct {
 }
 
 var queued = regexp.MustCompile(`^([0-9]{19})-[0-9a-f]{32}$`)
+
+func (f folder) hasRoom() error {
+	all, err := f.waiting()
+	if err == nil && len(all) >= longestQueue {
+		err = fmt.Errorf("%w: %d messages wait", ErrFull, len(all))
+	}
+	return err
+}
 
 // store keeps a message until it is sent or too old. It is called under the lock.
 func (f folder) store(message []byte, id [16]byte, expires int64) error {
