@@ -55,6 +55,22 @@ func TestAPeriodThatIsShortenedOpensNoSecondBudgetInIt(t *testing.T) {
 	}
 }
 
+// The period after may begin in the middle of its own; a clock set back to before that is in the one that was spent.
+func TestAPeriodBeginsWhereTheOneBeforeEnds(t *testing.T) {
+	kept, later := emptyLedger(), devices(&budget{6, 700}, nil, 1)
+	if err := kept.spend(devices(&budget{3, 1000}, nil, 1), 5100, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct {
+		now     int64
+		granted bool
+	}{{6100, true}, {5999, false}, {5700, false}, {6000, true}} {
+		if err := kept.spend(later, one.now, 1); (err == nil) != one.granted {
+			t.Errorf("at %d: %v", one.now, err)
+		}
+	}
+}
+
 func TestAClockThatIsSetBackIsRefused(t *testing.T) {
 	m, kept := devices(&budget{9, 1000}, nil, 1), emptyLedger()
 	for _, one := range []struct {
