@@ -26,22 +26,31 @@ ROUNDING = 1e-9
 def fit_pvalue(law: ReportLaw, cells: IntArray) -> float:
     """A bound on the probability that reports of this law fit it as badly.
 
-    The reports of each bin, and of each run of 2, 4, 8, … bins, are counted and tested by the binomial distribution,
-    each at its share of the odds; χ² adds up what many bins deviate by a little. The law of a client is tested as a
-    whole: every bin is one of the runs.
+    The reports of each bin, of each run of 2, 4, 8, … bins, and of all bins of one probability are counted and tested
+    by the binomial distribution, each at its share of the odds; χ² adds up what many bins deviate by a little. The law
+    of a client is tested as a whole: every bin is one of the runs.
     """
-    counts = np.bincount(law.bins(cells), minlength=law.probabilities.size)
-    reports, expected = cells.size, law.probabilities
-    pvalues, runs = [], 0
+    counts, expected = np.bincount(law.bins(cells), minlength=law.probabilities.size), law.probabilities
+    parts = [_alike(counts, expected)]
     while True:
-        tails = _binomial_pvalues(counts, reports, expected)
-        pvalues.append(float(tails.min()))
-        runs += counts.size
+        parts.append((counts, expected))
         if counts.size <= 2:
             break
         counts, expected = _in_pairs(counts), _in_pairs(expected)
-    exact = min(pvalues) * runs
+    found, wanted = (np.concatenate(part) for part in zip(*parts, strict=True))
+    exact = found.size * float(_binomial_pvalues(found, cells.size, wanted).min())
     return min(1.0, 2 * exact, 2 * MARGIN * chi_square_pvalue(law, cells))
+
+
+def _alike(counts: IntArray, probabilities: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The sums over bins of the same probability, if there are few kinds: what is favoured and what is not."""
+    levels, kinds = np.unique(probabilities, return_inverse=True)
+    if levels.size > FEW_CELLS:
+        return counts[:0], probabilities[:0]
+    return (
+        np.bincount(kinds, weights=counts).astype(np.int64),
+        np.bincount(kinds, weights=probabilities).astype(np.float64),
+    )
 
 
 def _binomial_pvalues(counts: IntArray, reports: int, probabilities: FloatArray) -> FloatArray:

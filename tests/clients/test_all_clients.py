@@ -87,7 +87,7 @@ def ask_for_messages(client, together):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("together", "as_files"), [(1, False), (1, True), (100, True)], ids=str)
+@pytest.mark.parametrize(("together", "as_files"), [(1, False), (100, True)], ids=str)
 def test_its_reports_are_counted_and_estimated(client, together, as_files, tmp_path):
     """The mean is off by 4 standard errors, or the fit is that bad, once in 5,000 times."""
     messages = list(ask_for_messages(client, together))
