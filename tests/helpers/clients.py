@@ -4,6 +4,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+from devtools.go_client import conform_program
+
 REFERENCE = Path(__file__).parents[2] / "clients" / "python" / "hushgram_client.py"
 
 
@@ -17,5 +19,8 @@ def load_reference(name="hushgram_client"):
 
 reference = load_reference()
 
-CLIENTS = {"python": [sys.executable, str(REFERENCE), "--conform"]}
-"""How each client is started to answer `hushgram conform`."""
+CLIENTS = {
+    "python": lambda: [sys.executable, str(REFERENCE), "--conform"],
+    "go": lambda: [str(conform_program())],
+}
+"""How each client is started to answer `hushgram conform`; it is built if it must be."""

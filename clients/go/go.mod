@@ -1,0 +1,3 @@
+module hushgram.dev/client
+
+go 1.21
