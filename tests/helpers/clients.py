@@ -4,6 +4,9 @@ import importlib.util
 import sys
 from pathlib import Path
 
+from devtools.java_client import java_command
+from tests.helpers.tools import run_or_skip
+
 REFERENCE = Path(__file__).parents[2] / "clients" / "python" / "hushgram_client.py"
 
 
@@ -17,5 +20,16 @@ def load_reference(name="hushgram_client"):
 
 reference = load_reference()
 
-CLIENTS = {"python": [sys.executable, str(REFERENCE), "--conform"]}
+
+class Commands(dict):
+    """How clients are started; one that has to be built is, when it is first asked for."""
+
+    def __getitem__(self, name):
+        return run_or_skip(super().__getitem__(name))
+
+
+CLIENTS = Commands(
+    python=lambda: [sys.executable, str(REFERENCE), "--conform"],
+    java=lambda: java_command("Conform"),
+)
 """How each client is started to answer `hushgram conform`."""
