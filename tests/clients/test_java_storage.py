@@ -156,20 +156,20 @@ def test_threads_and_processes_at_once_spend_one_budget(device):
 
 def test_a_process_that_is_killed_again_and_again_spends_no_more_than_the_budget(device):
     """Each dies somewhere between two of the writes of a report; the queue holds no more than the ledger granted."""
-    collection, budget = commute(device=Device(100.0, WEEK)), 100
-    request = {"do": "submit many", "folder": str(device.folder), "now": MONDAY, "times": 200}
+    collection, budget = commute(device=Device(40.0, WEEK)), 40
+    request = {"do": "submit many", "folder": str(device.folder), "now": MONDAY, "times": 100}
     line = json.dumps({**request, "manifest": collection.manifest()}).encode() + b"\n"
     for number in range(1, 5):
         process = subprocess.Popen(device.program.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         try:
             process.stdin.write(line)
             process.stdin.flush()
-            eventually("reports in the queue", lambda least=number * 7: len(messages_in(device.folder)) >= least)
+            eventually("reports in the queue", lambda least=number * 4: len(messages_in(device.folder)) >= least)
         finally:
             process.kill()
             process.communicate()
     waiting = device("waiting")["done"]
-    more = device("submit many", collection, times=200)["done"]
+    more = device("submit many", collection, times=100)["done"]
     assert device("waiting") == {"done": waiting + more}
     assert budget - 4 <= waiting + more <= budget  # each that died may have died between spending and storing
 
