@@ -269,7 +269,7 @@ def collector():
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             server.received.append((self.path, self.headers["Content-Type"], body))
             server.open.wait(SECONDS)
             status, headers = server.answers.pop(0) if server.answers else (202, {})
@@ -281,6 +281,9 @@ def collector():
                 self.end_headers()
             except OSError:  # the client was killed
                 self.close_connection = True
+
+        def do_GET(self):  # which a redirect that is followed would become
+            self.do_POST()
 
         def log_message(self, *_):
             pass
