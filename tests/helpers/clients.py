@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from devtools.go_client import conform_program
+from devtools.java_client import java_command
 
 REFERENCE = Path(__file__).parents[2] / "clients" / "python" / "hushgram_client.py"
 
@@ -21,6 +22,7 @@ reference = load_reference()
 
 CLIENTS = {
     "python": lambda: [sys.executable, str(REFERENCE), "--conform"],
+    "java": lambda: java_command("Conform"),
     "go": lambda: [str(conform_program())],
 }
 """How each client is started to answer `hushgram conform`; it is built if it must be."""

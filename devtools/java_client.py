@@ -1,0 +1,32 @@
+"""The client for Java, built by Maven when its sources have changed."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from devtools.tools import ROOT, install, need, run
+
+CLIENT = ROOT / "clients" / "java"
+POM = CLIENT / "pom.xml"
+
+
+def java_client(folder: Path | None = None) -> Path:
+    """The folder of `hushgram-client.jar`, and of `test-classes` with what tests of its storage need."""
+    digest = hashlib.sha256()
+    for path in sorted([POM, *CLIENT.glob("src/**/*.java")]):
+        digest.update(f"{path.relative_to(CLIENT)}\n{path.read_text(encoding='utf-8')}".encode())
+
+    def build(target: Path) -> None:
+        need("java", "mvn")
+        run(["mvn", "--quiet", "--batch-mode", "-f", POM, "package", "-DskipTests", f"-Doutput={target}"])
+
+    return install(f"java-client-{digest.hexdigest()[:16]}", build, folder)
+
+
+def java_command(main_class: str, folder: Path | None = None) -> list[str]:
+    """Starts a class of the client."""
+    need("java")
+    home = java_client(folder)
+    path = f"{home / 'hushgram-client.jar'}:{home / 'test-classes'}"
+    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", path, f"hushgram.client.{main_class}"]
