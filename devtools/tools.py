@@ -24,6 +24,8 @@ HOW_TO_GET = {
     "setpriv": "PostgreSQL refuses to be run by root: on Debian `apt-get install util-linux`",
     "curl": "the guide asks Flink with curl: on Debian `apt-get install curl`",
     "chromium": "the page is tested and measured in a browser: on Debian `apt-get install chromium`",
+    "node": "the TypeScript client is run by Node.js 20 or later: on Debian `apt-get install nodejs`",
+    "npm": "the TypeScript client is built by packages of npm: on Debian `apt-get install npm`",
     "ps": "processes are watched with ps: on Debian `apt-get install procps`",
 }
 

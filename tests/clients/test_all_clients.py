@@ -17,13 +17,14 @@ from hushgram.pipelines.conform.vectors import examine_vectors, vector_sets
 from hushgram.schemas.messages import decode_message
 from tests.helpers.clients import CLIENTS, reference
 from tests.helpers.reports import START, encode_avro_file
+from tests.helpers.tools import run_or_skip
 
 REPORTS = 20_000
 
 
 @pytest.fixture(scope="module", params=CLIENTS)
 def client(request):
-    with Program(CLIENTS[request.param], seconds=120.0) as program:
+    with Program(run_or_skip(CLIENTS[request.param]), seconds=120.0) as program:
         yield program
 
 

@@ -4,6 +4,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+from devtools.typescript import build_typescript
+
 REFERENCE = Path(__file__).parents[2] / "clients" / "python" / "hushgram_client.py"
 
 
@@ -17,5 +19,9 @@ def load_reference(name="hushgram_client"):
 
 reference = load_reference()
 
-CLIENTS = {"python": [sys.executable, str(REFERENCE), "--conform"]}
-"""How each client is started to answer `hushgram conform`."""
+
+CLIENTS = {
+    "python": lambda: [sys.executable, str(REFERENCE), "--conform"],
+    "typescript": lambda: ["node", str(build_typescript() / "dist" / "conform.js")],
+}
+"""How each client is started to answer `hushgram conform`; it is built if it must be."""
