@@ -1,7 +1,7 @@
 /** Draws a uniform integer from 0 to its argument - 1. */
 export type Below = (limit: bigint) => bigint;
 
-/** By rejection, from the platform's generator for cryptography: as many bits as limit - 1 has, until they are below. */
+/** By rejection, from the generator for cryptography: as many bits as limit - 1 has, until they are below. */
 export const below: Below = (limit) => {
   const bits = (limit - 1n).toString(2).length;
   for (;;) {

@@ -4,7 +4,7 @@ import { need } from "./refusals.js";
 import type { Store } from "./store.js";
 
 /**
- * The reports of one collection from one device. Its store counts them, and is left alone where there is nothing to keep.
+ * The reports of one collection from one device. Its store counts them, where there is a budget, and queues them.
  *
  *     const device = new Device(manifest, new Store(browserStorage()));
  *     await device.submit(37.5, "DE");

@@ -11,7 +11,13 @@ export type Ledger = [accounts: Record<string, Account>, slots: Record<string, [
  * Takes the cost of so many reports from all budgets, or from none and says why. All integers are below 2^53, and
  * differences of remainders are exact. The slot is kept also where there is no report.
  */
-export function spend([accounts, kept]: Ledger, manifest: Manifest, now: number, reports: number, below: Below): string | undefined {
+export function spend(
+  [accounts, kept]: Ledger,
+  manifest: Manifest,
+  now: number,
+  reports: number,
+  below: Below,
+): "slot" | "clock" | "budget" | undefined {
   const { slots, budgets, cost } = manifest;
   if (slots > 1) {
     const { account, every } = budgets[0]!;

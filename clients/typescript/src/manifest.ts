@@ -5,7 +5,7 @@ import { BATCH, REPORT } from "./message.js";
 import { count, label, real, text, type Json } from "./parsing.js";
 import { need, RefusedError } from "./refusals.js";
 
-/** What may be spent in each period of so many milliseconds, in billionths of ε, and the account that it is taken from. */
+/** What may be spent in each period of so many milliseconds, in billionths of ε, and from which account. */
 export interface Budget {
   readonly account: string;
   readonly amount: number;

@@ -4,8 +4,8 @@ export const REPORT = "8d51ac06d359ba88";
 export const BATCH = "f5c4f5368c715f19";
 
 /**
- * A message, in Avro's single-object encoding, as hexadecimal digits: of a cell a Report, of a list of cells, which have
- * one group and time, a ReportBatch.
+ * A message, in Avro's single-object encoding, as hexadecimal digits: of a cell a Report; of a list of cells, which
+ * have one group and time, a ReportBatch.
  */
 export function encode(
   manifest: Manifest,

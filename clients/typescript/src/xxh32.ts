@@ -8,7 +8,8 @@ export function xxh32(text: string, seed: number): number {
   };
   const at = (index: number): number => text.charCodeAt(index);
   let i = 0;
-  for (; i + 4 <= length; i += 4) mix(at(i) + (at(i + 1) << 8) + (at(i + 2) << 16) + (at(i + 3) << 24), 3266489917, 17, 668265263);
+  for (; i + 4 <= length; i += 4)
+    mix(at(i) + (at(i + 1) << 8) + (at(i + 2) << 16) + (at(i + 3) << 24), 3266489917, 17, 668265263);
   for (; i < length; i++) mix(at(i), 374761393, 11, 2654435761);
   acc = Math.imul(acc ^ (acc >>> 15), 2246822519);
   acc = Math.imul(acc ^ (acc >>> 13), 3266489917);

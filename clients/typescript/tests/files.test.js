@@ -18,7 +18,8 @@ const add = (storage) => storage.update((text) => String(Number(text ?? 0) + 1))
 
 /** Runs a program of the client; what it printed. */
 function run(program) {
-  const child = spawn(process.execPath, ["--input-type=module", "--eval", program], { cwd: import.meta.dirname, stdio: ["ignore", "pipe", "inherit"] });
+  const options = { cwd: import.meta.dirname, stdio: ["ignore", "pipe", "inherit"] };
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", program], options);
   let output = "";
   child.stdout.on("data", (chunk) => (output += chunk));
   return Object.assign(child, { ended: new Promise((resolve) => child.on("close", () => resolve(output))) });

@@ -1,7 +1,7 @@
 // Messages wait in the queue, and are sent as often as it takes, always the same bytes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { OverBudgetError, RefusedError } from "../dist/node.js";
+import { OverBudgetError } from "../dist/node.js";
 import { memoryStorage } from "../dist/storage.js";
 import { parseRetryAfter } from "../dist/upload.js";
 import { collector, device, HOUR, manifest, MONDAY } from "./support.js";
@@ -39,10 +39,10 @@ test("a server that cannot be reached is asked less and less", async () => {
   const clock = { now: MONDAY };
   let kept;
   const storage = { update: async (change) => void (kept = change(kept)) };
-  const { store, ...one } = device(manifest({ max_age_ms: 365 * 24 * HOUR }), clock, storage);
-  await device(one.manifest, clock, storage).submit(0.5);
+  const one = device(manifest({ max_age_ms: 365 * 24 * HOUR }), clock, storage);
+  await one.submit(0.5);
   for (let attempt = 0; attempt < 15; attempt++) {
-    assert.equal(await store.send("http://127.0.0.1:1/v1/reports"), 0);
+    assert.equal(await one.store.send("http://127.0.0.1:1/v1/reports"), 0);
     const until = JSON.parse(kept.slice(kept.indexOf("[")))[3];
     const longest = 1000 * 2 ** Math.min(attempt, 12);
     assert(until - clock.now >= longest / 2 && until - clock.now <= 1.5 * longest);
@@ -54,11 +54,10 @@ for (const [status, waiting] of [[400, 0], [413, 0], [415, 0], [422, 0], [404, 1
   test(`${status}: ${waiting ? "kept" : "dropped"}, and redirects are not followed`, async (t) => {
     const elsewhere = await collector(t);
     const { url, received } = await collector(t, [[status, { Location: elsewhere.url }]]);
-    const { store, manifest: loaded } = device(manifest());
-    const one = new (await import("../dist/node.js")).Device(loaded, store);
+    const one = device(manifest());
     await one.submit(0.5);
-    assert.equal(await store.send(url), 0);
-    assert.equal(await store.waiting(), waiting);
+    assert.equal(await one.store.send(url), 0);
+    assert.equal(await one.store.waiting(), waiting);
     assert.equal(received.length, 1);
     assert.equal(elsewhere.received.length, 0);
   });
@@ -98,7 +97,7 @@ test("two senders at once send each message once", async (t) => {
 test("a full queue refuses before anything is spent", async () => {
   const one = device(manifest({ budget: 752 }));
   for (let i = 0; i < 1000; i++) await one.store.put("00", MONDAY);
-  await assert.rejects(one.submit(0.5), (error) => error instanceof RefusedError && !(error instanceof OverBudgetError));
+  await assert.rejects(one.submit(0.5), /queue/);
   for (let i = 0; i < 1002; i++) await one.report(0.5);
   await assert.rejects(one.report(0.5), OverBudgetError);
 });
@@ -107,5 +106,6 @@ test("Retry-After is a number of seconds or a date, at most a day", () => {
   assert.equal(parseRetryAfter("7", MONDAY), 7000);
   assert.equal(parseRetryAfter("999999999999999999999", MONDAY), 24 * HOUR);
   assert.equal(parseRetryAfter(new Date(MONDAY + HOUR).toUTCString(), MONDAY), HOUR);
-  for (const header of [null, "soon", "-5", "", new Date(0).toUTCString()]) assert.equal(parseRetryAfter(header, MONDAY), undefined);
+  for (const header of [null, "soon", "-5", "", new Date(0).toUTCString()])
+    assert.equal(parseRetryAfter(header, MONDAY), undefined);
 });

@@ -1,4 +1,4 @@
-// What the tests share: manifests of the vectors, clocks that are set, storage that fails, a server that answers as told.
+// What the tests share: manifests, devices whose clock is set, a server that answers as it is told.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { Device, Store, load } from "../dist/node.js";
@@ -40,9 +40,9 @@ export async function collector(t, answers = []) {
   const server = createServer(async (request, response) => {
     const chunks = [];
     for await (const chunk of request) chunks.push(chunk);
-    received.push({ method: request.method, url: request.url, headers: request.headers, body: Buffer.concat(chunks).toString("hex") });
-    const [status, headers] = answers.shift() ?? [202, {}];
-    response.writeHead(status, headers).end();
+    const { method, url, headers } = request;
+    received.push({ method, url, headers, body: Buffer.concat(chunks).toString("hex") });
+    response.writeHead(...(answers.shift() ?? [202])).end();
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   t.after(() => (server.closeAllConnections(), server.close()));
