@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
-from devtools.tools import ROOT, install, need, run
+from devtools.tools import ROOT, digest, install, need, run
 
 SOURCES = ROOT / "clients" / "go"
 ENVIRONMENT = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
@@ -19,11 +18,5 @@ def conform_program(folder: Path | None = None) -> Path:
         need("go")
         run(["go", "build", "-C", SOURCES, "-o", target / "conform", "./cmd/conform"], ENVIRONMENT)
 
-    return install(f"go-client-{_digest()}", build, folder) / "conform"
-
-
-def _digest() -> str:
-    digest = hashlib.sha256()
-    for path in sorted([SOURCES / "go.mod", *SOURCES.rglob("*.go")]):
-        digest.update(f"{path.relative_to(SOURCES)}\n{path.stat().st_size}\n".encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
+    sources = [SOURCES / "go.mod", *SOURCES.rglob("*.go")]
+    return install(f"go-client-{digest(sources)}", build, folder) / "conform"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
-from devtools.tools import ROOT, install, need, run
+from devtools.tools import ROOT, digest, install, need, run
 
 CLIENT = ROOT / "clients" / "java"
 POM = CLIENT / "pom.xml"
@@ -13,15 +12,12 @@ POM = CLIENT / "pom.xml"
 
 def java_client(folder: Path | None = None) -> Path:
     """The folder of `hushgram-client.jar`, and of `test-classes` with what tests of its storage need."""
-    digest = hashlib.sha256()
-    for path in sorted([POM, *CLIENT.glob("src/**/*.java")]):
-        digest.update(f"{path.relative_to(CLIENT)}\n{path.read_text(encoding='utf-8')}".encode())
 
     def build(target: Path) -> None:
         need("java", "mvn")
         run(["mvn", "--quiet", "--batch-mode", "-f", POM, "package", "-DskipTests", f"-Doutput={target}"])
 
-    return install(f"java-client-{digest.hexdigest()[:16]}", build, folder)
+    return install(f"java-client-{digest([POM, *CLIENT.glob('src/**/*.java')])}", build, folder)
 
 
 def java_command(main_class: str, folder: Path | None = None) -> list[str]:

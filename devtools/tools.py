@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import logging
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
@@ -25,6 +26,8 @@ HOW_TO_GET = {
     "curl": "the guide asks Flink with curl: on Debian `apt-get install curl`",
     "chromium": "the page is tested and measured in a browser: on Debian `apt-get install chromium`",
     "promtool": "alert rules are tested by Prometheus' own program: on Debian `apt-get install prometheus`",
+    "node": "the TypeScript client is run by Node.js 20 or later: on Debian `apt-get install nodejs`",
+    "npm": "the TypeScript client is built by packages of npm: on Debian `apt-get install npm`",
     "ps": "processes are watched with ps: on Debian `apt-get install procps`",
 }
 
@@ -46,6 +49,14 @@ def need(*programs: str) -> None:
 
 def tools_folder() -> Path:
     return Path(os.environ.get("HUSHGRAM_TOOLS") or ROOT / ".tools").absolute()
+
+
+def digest(paths: Iterable[Path]) -> str:
+    """Of the names and contents of some files of the project: what is built from them is kept under it."""
+    total = hashlib.sha256()
+    for path in sorted(paths):
+        total.update(f"{path.relative_to(ROOT)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return total.hexdigest()[:16]
 
 
 def version(pom: Path, name: str) -> str:

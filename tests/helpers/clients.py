@@ -6,6 +6,7 @@ from pathlib import Path
 
 from devtools.go_client import conform_program
 from devtools.java_client import java_command
+from devtools.typescript_client import build_typescript
 
 REFERENCE = Path(__file__).parents[2] / "clients" / "python" / "hushgram_client.py"
 
@@ -22,6 +23,7 @@ reference = load_reference()
 
 CLIENTS = {
     "python": lambda: [sys.executable, str(REFERENCE), "--conform"],
+    "typescript": lambda: ["node", str(build_typescript() / "dist" / "conform.js")],
     "java": lambda: java_command("Conform"),
     "go": lambda: [str(conform_program())],
 }

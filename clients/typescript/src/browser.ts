@@ -1,0 +1,2 @@
+export * from "./index.js";
+export { browserStorage } from "./indexeddb.js";

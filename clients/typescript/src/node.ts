@@ -1,0 +1,2 @@
+export * from "./index.js";
+export { fileStorage } from "./files.js";
