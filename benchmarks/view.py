@@ -126,7 +126,7 @@ def measure_window_change(browser: Browser, url: str) -> float:
     durations = []
     for _ in range(LOADS):
         before = page.get_attribute("html", "data-drawn")
-        selector = f"html:not([data-drawn='{before}'])"
+        selector = f"html[data-drawn]:not([data-drawn='{before}'])"
         start = time.perf_counter()
         page.keyboard.press("ArrowLeft")
         page.wait_for_selector(selector)

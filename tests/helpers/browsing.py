@@ -53,8 +53,15 @@ def find_newest(snapshots, collection, group=None):
 
 
 def follow_link(page, link):
-    """Goes to another choice on the same page, which must not be the one that is shown."""
-    act_and_redraw(page, lambda: page.evaluate("link => (location.hash = link)", link))
+    """Goes to a choice on the same page, and waits until it is drawn, if it is not the one that is shown."""
+    page.evaluate(
+        """link => location.hash === `#${link}` || new Promise((heard) => {
+            window.addEventListener("hashchange", heard, { once: true }); // after the page's own listener
+            location.hash = link;
+        }).then(() => null)""",
+        link,
+    )
+    wait_until_drawn(page)
 
 
 def act_and_redraw(page, act):

@@ -27,8 +27,10 @@ async function show() {
   const wanted = JSON.stringify(seen);
   if (wanted === drawn) {
     placeThreshold(); // of it a link may have another
+    document.documentElement.dataset.drawn ??= drawing;
     return dim(false); // back to it before anything else was drawn
   }
+  delete document.documentElement.dataset.drawn; // until all of it is, again
   dim(true);
   try {
     const [pictures, ...series] = await Promise.all([window, ...groups].map((part) => fetchChunk(contents.run, part)));
