@@ -146,6 +146,7 @@ class Manifest:
         need(self.steps + self.half_even == self.positions, "locate: steps and positions differ")
         if method == "knots":
             need(len(self.points) >= 2, "locate: at least two knots")
+            need(math.isfinite(self.points[-1] - self.points[0]), "locate: knots too far apart")
             self.position = self._by_knots
             return
         need(method == "scale" and locate["whole"] in (True, False), "locate: unknown method")
@@ -179,8 +180,8 @@ class Manifest:
         return self._round((part + share) / (len(self.points) - 1) * self.steps)
 
     def _round(self, place: float) -> int:
-        position = round(place) if self.half_even else math.floor(place)  # Python rounds half to even
-        return min(max(position, 0), self.positions - 1)
+        place = min(max(place, 0.0), self.positions - 1.0)  # first: infinity is no integer
+        return round(place) if self.half_even else math.floor(place)  # Python rounds half to even
 
     # A position becomes a cell: integers, drawn in this order -------------------------------------------------------
 
@@ -480,9 +481,9 @@ class Store:
 
     def _pause(self, number: int, tries: int, retry_after: int | None) -> None:
         wait = retry_after
-        if wait is None:  # twice as long each time, up to an hour, and not all devices at once
+        if not wait:  # none was asked for: twice as long each time, up to an hour, and not all devices at once
             wait = 1000 * 2 ** min(tries, 12) // 2 + secrets.randbelow(1000 * 2 ** min(tries, 12))
-        until = self.clock() + min(max(wait, 1), self.LONGEST_WAIT_MS)
+        until = self.clock() + min(wait, self.LONGEST_WAIT_MS)
         with self._transaction() as database:
             database.execute("UPDATE queue SET tries = tries + 1 WHERE number = ?", (number,))
             database.execute("REPLACE INTO pause VALUES ('', ?)", (until,))

@@ -519,6 +519,24 @@ def test_a_server_that_asks_to_wait_is_asked_again_then_and_with_the_same_bytes(
     assert collector.received[0] == collector.received[1]
 
 
+@pytest.mark.parametrize("header", ["0", "Thu, 01 Jan 1970 00:00:00 GMT", "soon"])
+def test_a_pause_of_no_length_is_none(header, open_store, collector):
+    clock = Clock()
+    store = open_store(clock)
+    reference.Device(load(), store).submit(1.0)
+    collector.answers = [(503, {"Retry-After": header})] * 3
+    assert store.send(collector.url) == 0
+    [until] = store.database.execute("SELECT until FROM pause").fetchone()
+    assert until - clock.now >= 500
+    assert len(collector.received) == 1
+
+
+def test_a_place_beyond_all_integers_is_the_last_position():
+    manifest = Collection(name="c", low=0, high=180, epsilon=1.0).manifest()
+    manifest["locate"] |= {"start": "-1e308", "length": "1e-300"}
+    assert reference.load(manifest).position(90.0) == int(manifest["law"]["positions"]) - 1
+
+
 def test_a_server_that_cannot_be_reached_is_asked_less_and_less(open_store, collector):
     clock = Clock()
     store = open_store(clock)
