@@ -28,7 +28,7 @@ from hushgram import Collection
 from hushgram._arrays import FloatArray
 from hushgram.estimate import Estimate
 from hushgram.intervals import INTERVAL_KINDS
-from hushgram.mechanisms import MECHANISMS, SquareWave, Transition
+from hushgram.mechanisms import MECHANISMS, SeededHashing, SquareWave
 
 REPORTS = (10_000, 100_000, 1_000_000)
 EPSILONS = (0.5, 1.0, 2.0)
@@ -37,7 +37,8 @@ WIDTHS_HEADER = [f"width of {part}" for part in ("mean", "median", "cdf", "band"
 WIDTH_RUNS = 10
 """Collections that widths are compared on: they vary little."""
 
-WAVES = [name for name, kind in MECHANISMS.items() if issubclass(kind, Transition)]
+TALLIED = [name for name, kind in MECHANISMS.items() if not kind.mean_only and kind is not SeededHashing]
+"""Mechanisms of distributions whose tallies count cells, so that one draw of a multinomial simulates a collection."""
 SHAPES = {**SMOOTH, **SPIKY, **HARD, **EXTREME}
 
 
@@ -58,11 +59,17 @@ class Setting:
         """The method that widths are compared with: smooth intervals, or else those of EMS."""
         if self.method["intervals"] == "any_shape":
             return {**self.method, "intervals": "smooth"}
-        return {**self.method, "estimator": "ems"}
+        return {**self.method, "estimator": choose_estimator(self.method["mechanism"], None)}
 
     def collection(self, method: dict[str, Any]) -> Collection:
         buckets = self.buckets
         return Collection(name="c", low=0, high=buckets, buckets=buckets, epsilon=self.epsilon, **method)
+
+
+def choose_estimator(mechanism: str, asked: str | None) -> str:
+    """The one that was asked for, or else EMS where the mechanism has it."""
+    estimators = MECHANISMS[mechanism].estimators
+    return asked or ("ems" if "ems" in estimators else estimators[0])
 
 
 def measure(setting: Setting) -> tuple[list[float], list[float]]:
@@ -149,8 +156,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200, help="simulated collections for each row")
     parser.add_argument("--buckets", type=int, default=1024)
-    parser.add_argument("--estimator", choices=SquareWave.estimators, default="ems")
-    parser.add_argument("--mechanism", choices=WAVES, default="square_wave")
+    parser.add_argument("--estimator", choices=SquareWave.estimators, help="of waves; ems, if left out")
+    parser.add_argument("--mechanism", choices=TALLIED, default="square_wave")
     parser.add_argument("--intervals", choices=INTERVAL_KINDS, default="smooth")
     parser.add_argument(
         "--hard", action="store_true", help="shapes with point masses, steep ends, jumps and narrow peaks"
@@ -160,7 +167,8 @@ def main() -> None:
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     options = parser.parse_args()
     kind = SHAPES if options.intervals == "any_shape" else HARD if options.hard else (*SMOOTH, *SPIKY)
-    method = {"estimator": options.estimator, "intervals": options.intervals, "mechanism": options.mechanism}
+    estimator = choose_estimator(options.mechanism, options.estimator)
+    method = {"estimator": estimator, "intervals": options.intervals, "mechanism": options.mechanism}
     settings = [
         Setting(shape, reports, epsilon, options.buckets, options.runs, method)
         for shape, reports, epsilon in product(options.shapes or kind, options.reports, options.epsilons)

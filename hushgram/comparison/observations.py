@@ -86,9 +86,7 @@ class Support(Observation):
     def covariance(self, weights: FloatArray, tally: IntArray) -> FloatArray:
         p, q = self.oracle.support_probabilities
         likely = project_onto_simplex(self.oracle.frequencies(tally))
-        own, common = (np.add.reduceat(part, self.starts) for part in self.oracle.covariance(likely))
-        together = weights @ common
-        covariance: FloatArray = (p - q) ** 2 * ((weights * own) @ weights.T - np.outer(together, together))
+        covariance: FloatArray = (p - q) ** 2 * weights @ self.oracle.covariance(likely, self.starts) @ weights.T
         return covariance
 
 

@@ -31,41 +31,46 @@ def project_onto_simplex(values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """An unbiased estimate of the frequency of each value, with covariance diag(diagonal) - Σ uuᵀ over `directions`.
+    """An unbiased estimate of the frequency of each value.
 
-    `precision` is one over the variance at a value that nobody has.
+    `precision` is one over the variance at a value that nobody has, `likely` a distribution near the estimate. Each
+    of the `sources` adds its share of the covariance.
     """
 
     estimate: FloatArray
     precision: float
-    diagonal: FloatArray
-    directions: FloatArray
+    likely: FloatArray
+    sources: tuple[tuple[float, FrequencyOracle], ...]
 
-    def lifted(self, lift: FloatArray, groups: int) -> FloatArray:
-        """The covariance of lift @ (the estimate summed over `groups` equal runs of values)."""
-        spread = self.diagonal.reshape(groups, -1).sum(axis=1)
-        common = self.directions.reshape(-1, groups, self.diagonal.size // groups).sum(axis=2) @ lift.T
-        return (lift * spread) @ lift.T - common.T @ common
+    def covariance(self, starts: IntArray) -> FloatArray:
+        """The covariance of the frequencies of runs of values that begin at `starts`."""
+        total = np.zeros((starts.size, starts.size))
+        for share, oracle in self.sources:
+            total += share * oracle.covariance(self.likely, starts)
+        return total
+
+    @property
+    def most_runs(self) -> int:
+        """The most runs whose covariance is quickly computed."""
+        return min(oracle.most_runs for _, oracle in self.sources)
 
 
 def combine(observed: Observed) -> Frequencies:
-    """One estimate from all oracles, each weighted by its precision; without a report it is zero, at precision zero."""
+    """One estimate from all oracles, each weighted by its precision.
+
+    Without a report it is zero, at precision zero, with the covariance of one report of even values.
+    """
     size = observed[0][0].buckets
     seen = [(oracle, tally, oracle.reports(tally)) for oracle, tally in observed if oracle.reports(tally)]
     if not seen:
-        return Frequencies(np.zeros(size), 0.0, np.full(size, observed[0][0].noise), np.zeros((0, size)))
+        return Frequencies(np.zeros(size), 0.0, np.full(size, 1 / size), ((1.0, observed[0][0]),))
     precisions = np.array([reports / oracle.noise for oracle, _, reports in seen])
     shares = precisions / precisions.sum()
     estimate = np.zeros(size)
     for share, (oracle, tally, _) in zip(shares, seen, strict=True):
         estimate += share * oracle.frequencies(tally)
-    likely = project_onto_simplex(estimate)
-    diagonal, directions = np.zeros(size), []
-    for share, (oracle, _, reports) in zip(shares, seen, strict=True):
-        own, direction = oracle.covariance(likely)
-        diagonal += share**2 / reports * own
-        directions.append(share / np.sqrt(reports) * direction)
-    return Frequencies(estimate, float(precisions.sum()), diagonal, np.stack(directions))
+    sources = tuple((share**2 / reports, oracle) for share, (oracle, _, reports) in zip(shares, seen, strict=True))
+    return Frequencies(estimate, float(precisions.sum()), project_onto_simplex(estimate), sources)
 
 
 def norm_sub(window: Window, method: Method) -> Solution:
@@ -83,21 +88,17 @@ class _Bins:
     def __init__(self, observed: Observed) -> None:
         self.observed = observed
         self.frequencies = combine(observed)
-        self.projected = project_onto_simplex(self.frequencies.estimate)
+        self.projected = self.frequencies.likely
 
     def uncertainty(self) -> Uncertainty:
         """The law of the frequencies shifted to sum to 1, before negative ones are cut off: a conservative choice."""
-        size, bounds = self.projected.size, part_bounds(self.projected.size)
-        sizes = np.diff(bounds)
+        size = self.projected.size
+        bounds = part_bounds(size, self.frequencies.most_runs)
         centre = self.frequencies.estimate + (1 - self.frequencies.estimate.sum()) / size
-        # G(I - 11ᵀ/k), where G sums the bins of each part: C comes in only as its diagonal and its directions.
-        diagonal, directions = self.frequencies.diagonal, self.frequencies.directions
-        own = np.add.reduceat(diagonal, bounds[:-1])
-        mixed = np.outer(own, sizes) / size
-        covariance = np.diag(own) - mixed - mixed.T + diagonal.sum() * np.outer(sizes, sizes) / size**2
-        common = np.add.reduceat(directions, bounds[:-1], axis=1) - np.outer(directions.sum(axis=1), sizes) / size
-        parts = np.add.reduceat(centre, bounds[:-1])
-        return Uncertainty(bounds / size, parts, covariance - common.T @ common)
+        # With C the covariance of the parts: what all of them have too much is subtracted evenly from all values.
+        shift = np.eye(bounds.size - 1) - (np.diff(bounds) / size)[:, None]
+        covariance = shift @ self.frequencies.covariance(bounds[:-1]) @ shift.T
+        return Uncertainty(bounds / size, np.add.reduceat(centre, bounds[:-1]), covariance)
 
     def fit(self) -> float | None:
         if any(oracle.tally_length != oracle.cells for oracle, _ in self.observed):

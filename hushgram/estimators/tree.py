@@ -192,7 +192,8 @@ class _Observed:
         a node and λ_ℓ = Σ_(k≥ℓ) w_k·m_k, level k enters the contrasts of level ℓ ≤ k with the factor w_k / λ_ℓ.
         """
         beta, leaves = self.branching, self.tree[-1].size
-        depth = max(level for level in range(len(self.tree)) if beta**level <= PARTS_LIMIT)
+        most = min([PARTS_LIMIT, *(level.most_runs for level in self.levels if level.most_runs < level.estimate.size)])
+        depth = max(level for level in range(len(self.tree)) if beta**level <= most)
         parts = beta**depth
         below = np.array([leaves / level.size for level in self.tree])
         reach = np.cumsum((self.weights[1:] * below[1:])[::-1])[::-1]
@@ -206,7 +207,8 @@ class _Observed:
                     _same_block(parts, nodes, beta**contrast) / below[contrast]
                     - _same_block(parts, nodes, beta ** (contrast - 1)) / below[contrast - 1]
                 )
-            covariance += level.lifted(lift, nodes)
+            starts = np.arange(nodes) * (level.estimate.size // nodes)
+            covariance += lift @ level.covariance(starts) @ lift.T
         centre = make_consistent(self.tree, self.weights)[depth]
         return Uncertainty(np.linspace(0, 1, parts + 1), centre, covariance)
 

@@ -75,6 +75,6 @@ class Solution:
     """Where an estimate of the same window, with more reports, may start from."""
 
 
-def part_bounds(buckets: int) -> IntArray:
+def part_bounds(buckets: int, most: int = PARTS_LIMIT) -> IntArray:
     """Where the parts begin and end, in buckets: each bucket a part while there are few, runs of them after."""
-    return np.linspace(0, buckets, min(buckets, PARTS_LIMIT) + 1).round().astype(np.int64)
+    return np.linspace(0, buckets, min(buckets, most, PARTS_LIMIT) + 1).round().astype(np.int64)

@@ -230,12 +230,19 @@ class FrequencyOracle(Mechanism):
         p, q = self.support_probabilities
         return (self.support(tally) / reports - q) / (p - q)
 
-    def covariance(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(D, u): n times the covariance of the frequencies is diag(D) - uuᵀ when values are distributed as `x`.
+    def covariance(self, x: FloatArray, starts: IntArray) -> FloatArray:
+        """n times the covariance of the frequencies of runs of values, `x` the distribution of the values.
 
-        Of hashing: given its value, a report supports other values independently, so that two frequencies covary as in
-        the sample itself, by -x_v·x_w.
+        Runs begin at `starts` and are as long as reaches to the next. Here a report supports other values than its own
+        independently, so that two frequencies covary as in the sample itself, by -x_v·x_w.
         """
         p, q = self.support_probabilities
         supported = q + (p - q) * x
-        return supported * (1 - supported) / (p - q) ** 2 + x**2, x
+        own = np.add.reduceat(supported * (1 - supported) / (p - q) ** 2 + x**2, starts)
+        common = np.add.reduceat(x, starts)
+        return np.diag(own) - np.outer(common, common)
+
+    @property
+    def most_runs(self) -> int:
+        """The most runs of values whose covariance is quickly computed."""
+        return self.buckets

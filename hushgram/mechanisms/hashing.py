@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +27,11 @@ from hushgram.sampling import WORD_BITS, Below, Law
 
 TABLE_LIMIT = 1 << 18
 """The most cells a table of hash × symbol may have; without it large ε would ask for hundreds of megabytes."""
+
+MOST_PRODUCTS = 1 << 30
+"""The most products that a covariance of frequencies may take: about a tenth of a second."""
+COVARIANCE_BLOCK = 1 << 13
+"""Cells whose support is multiplied at a time, to stay in the cache."""
 
 SEEDS = 1 << 32
 MOST_SYMBOLS = 1 << 16
@@ -148,12 +154,31 @@ class LocalHashing(FrequencyOracle):
         padded = np.zeros(self.functions)
         padded[: self.buckets] = x
         transformed = np.fft.fftn(padded.reshape((g,) * m)).ravel()
-        # Σ_v x_v 1[<a, v> = s] = (1/g) Σ_t ω^(ts) X̂[t·a]
-        return np.fft.ifft(transformed[self._all_multiples], axis=1).real
+        # Σ_v x_v 1[<a, v> = s] = (1/g) Σ_t ω^(ts) X̂[t·a]; of real numbers, half of the t determine the others.
+        return np.fft.irfft(transformed[self._all_multiples[:, : g // 2 + 1]], n=g, axis=1)
 
     def forward(self, x: FloatArray) -> FloatArray:
         """(q + (p - q)·Σ_{v: h_a(v) = s} x_v) / g^m for every cell (a, s)."""
         return ((self.law.gap * self.hashed(x) + self.law.q * x.sum()) / self.functions).ravel()
+
+    def covariance(self, x: FloatArray, starts: IntArray) -> FloatArray:
+        """That of what a report's cell supports, by the probabilities of all cells.
+
+        Values on one line of the family are not supported independently: a function that hashes two of them alike
+        hashes all of the line alike, so that a report of any supports all or none.
+        """
+        runs, probabilities = _support_of_runs(self, tuple(starts.tolist())), self.forward(x)
+        means = runs @ probabilities
+        total = np.zeros((starts.size, starts.size))
+        for part in chunks(self.cells, COVARIANCE_BLOCK):
+            centred = runs[:, part] - means[:, None]
+            total += (centred * probabilities[part]) @ centred.T
+        p, q = self.support_probabilities
+        return total / (p - q) ** 2
+
+    @property
+    def most_runs(self) -> int:
+        return min(self.buckets, math.isqrt(MOST_PRODUCTS // self.cells))
 
     @cached_property
     def _all_multiples(self) -> IntArray:
@@ -172,6 +197,17 @@ class LocalHashing(FrequencyOracle):
 
     def parameters(self) -> dict[str, object]:
         return {"buckets": self.buckets, "symbols": self.g}
+
+
+@lru_cache(maxsize=8)
+def _support_of_runs(oracle: LocalHashing, starts: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """How many values of each run of values (rows) a report of each cell supports: small whole numbers."""
+    runs = np.empty((len(starts), oracle.cells), dtype=np.float32)
+    for row, (start, end) in enumerate(itertools.pairwise((*starts, oracle.buckets))):
+        inside = np.zeros(oracle.buckets)
+        inside[start:end] = 1
+        runs[row] = np.rint(oracle.hashed(inside)).ravel()
+    return runs
 
 
 def frequency_oracle(size: int, epsilon: float, bits: int = WORD_BITS) -> FrequencyOracle:

@@ -47,10 +47,10 @@ class RandomizedResponse(FrequencyOracle):
     def support(self, tally: IntArray) -> IntArray:
         return tally
 
-    def covariance(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def covariance(self, x: FloatArray, starts: IntArray) -> FloatArray:
         """A report supports exactly one value: the counts are a multinomial."""
-        supported = self.law.q + self.law.gap * x
-        return supported / self.law.gap**2, supported / self.law.gap
+        supported = np.add.reduceat(self.law.q + self.law.gap * x, starts)
+        return (np.diag(supported) - np.outer(supported, supported)) / self.law.gap**2
 
     def forward(self, x: FloatArray) -> FloatArray:
         return self.law.gap * x + self.law.q * x.sum(axis=-1, keepdims=True)

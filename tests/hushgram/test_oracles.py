@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hushgram import Collection, CollectionError
 from hushgram.mechanisms import LocalHashing, RandomizedResponse, SeededHashing, frequency_oracle
-from hushgram.mechanisms.hashing import TABLE_LIMIT, best_prime, count_digits
+from hushgram.mechanisms.hashing import MOST_PRODUCTS, TABLE_LIMIT, best_prime, count_digits
 from hushgram.mechanisms.xxh32 import DecimalTexts
 
 
@@ -78,10 +78,31 @@ def test_estimates_are_unbiased(mechanism):
     runs = np.stack([c.mechanism.frequencies(c.tally(c.simulate(values, rng))) for _ in range(300)])
     error = np.abs(runs.mean(axis=0) - truth) / (runs.std(axis=0) / math.sqrt(300))
     assert error.max() < 5
-    diagonal, direction = c.mechanism.covariance(truth)
-    predicted = (diagonal - direction**2) / 2000
+    predicted = np.diag(c.mechanism.covariance(truth, np.arange(8))) / 2000
     # The sample here is fixed, so the variance lacks the sampling part that `covariance` includes.
     np.testing.assert_allclose(runs.var(axis=0), predicted - truth * (1 - truth) / 2000, rtol=0.5)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize(
+    "oracle", [RandomizedResponse(12, 1.0), LocalHashing(12, 1.0), LocalHashing(40, 2.0, 7)], ids=str
+)
+def test_the_covariance_of_frequencies_is_that_of_the_support_by_each_cell(oracle, length):
+    x = np.random.default_rng(5).dirichlet(np.full(oracle.buckets, 0.5))
+    cells = np.eye(oracle.cells, dtype=np.int64)
+    one_report = np.stack([oracle.frequencies(cell) for cell in cells])
+    starts = np.arange(0, oracle.buckets, length)
+    runs = np.add.reduceat(one_report, starts, axis=1)
+    centred = runs - oracle.forward(x) @ runs
+    expected = centred.T @ (oracle.forward(x)[:, None] * centred)
+    np.testing.assert_allclose(oracle.covariance(x, starts), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.0, 5.0])
+def test_the_covariance_of_many_values_is_asked_of_few_runs(epsilon):
+    oracle = LocalHashing(4096, epsilon)
+    assert 32 <= oracle.most_runs <= 1024
+    assert oracle.most_runs**2 * oracle.cells <= MOST_PRODUCTS
 
 
 @pytest.mark.slow
@@ -93,8 +114,7 @@ def test_the_covariance_of_frequencies_is_the_stated_one(mechanism):
     truth = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0])
     values = rng.choice(np.arange(8) + 0.5, (4000, 500), p=truth)
     runs = np.stack([c.mechanism.frequencies(c.tally(c.simulate(sample, rng))) for sample in values])
-    diagonal, direction = c.mechanism.covariance(truth)
-    stated, observed = (np.diag(diagonal) - np.outer(direction, direction)) / 500, np.cov(runs, rowvar=False)
+    stated, observed = c.mechanism.covariance(truth, np.arange(8)) / 500, np.cov(runs, rowvar=False)
     np.testing.assert_allclose(np.diag(stated), np.diag(observed), rtol=0.11)
     for row in (np.arange(8) - 3.5, np.arange(8) < 3):
         assert row @ stated @ row == pytest.approx(row @ observed @ row, rel=0.11)
