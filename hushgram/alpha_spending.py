@@ -8,8 +8,8 @@ Ramdas: Online control of the familywise error rate, Statistical Methods in Medi
 from __future__ import annotations
 
 HALF_SPENT = 100
-"""After so many tests half of α is spent. The first hundred have nearly equal levels; the level of the ten-thousandth
-is a ten-thousandth of the first one's, so that the differences it finds are half as large again."""
+"""The number of tests after which half of α is spent. The first hundred have nearly equal levels; the level of the
+ten-thousandth is a ten-thousandth of the first one's, so that the differences it finds are half as large again."""
 
 
 def spent_share(tests: int) -> float:

@@ -25,7 +25,7 @@ SETTLED = 1e-13
 MOST_ITERATIONS = 300
 """Where a solver takes more it may never end, as with steep trapezoids of many buckets."""
 FEW_CELLS = 64
-"""Of all cells, so many are taken at first where a programme of all of them does not end."""
+"""The number of cells that are taken at first where a programme of all of them does not end."""
 REFINEMENTS = 3
 
 

@@ -15,7 +15,7 @@ DELTA = 1e-8
 LIARS = 0.01
 """The share of lying devices that the bound is for."""
 DIGITS = 2
-"""Reports count as the next lower number with so many digits, so that windows share an answer."""
+"""The number of reports is rounded down to this many digits, so that windows share an answer."""
 
 
 def central_epsilon(collection: Collection, reports: Mapping[str, int]) -> float | None:

@@ -12,7 +12,7 @@ from hushgram.any_shape.pilot import Design
 from hushgram.any_shape.weights import Side, Weighed, Weighting
 
 REPRESENTATIVES = 16
-"""Of questions in a row, so many have their ramps chosen; the others take those of the nearest."""
+"""The number of questions in a row whose ramps are chosen; the others take those of the nearest."""
 
 
 class Bounds:

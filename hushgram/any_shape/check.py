@@ -7,7 +7,7 @@ from hushgram.intervals import INTERVAL_KINDS, IntervalKind
 from hushgram.mechanisms import MECHANISMS, Mechanism, RandomizedResponse, Transition
 
 MOST_BUCKETS = 4096
-"""The work grows with the third power of the buckets: of so many it takes seconds, and half a gigabyte."""
+"""The work grows with the third power of the buckets: at this limit it takes seconds, and half a gigabyte."""
 
 
 def check_intervals(intervals: object, mechanism: Mechanism) -> IntervalKind:

@@ -17,7 +17,7 @@ from hushgram.mechanisms.randomized_response import RandomizedResponse
 from hushgram.mechanisms.square_wave import Band
 
 FOLDS = 10
-"""The pilot is one of so many folds."""
+"""The number of folds that the reports are divided into; the pilot is one of them."""
 FEW = 1000
 """With fewer reports there is no pilot: weights are those for evenly spread values, and all reports are weighed."""
 EVEN = 0.1

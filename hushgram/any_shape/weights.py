@@ -52,7 +52,7 @@ class Weighting:
         self.cells = design.transition.forward(design.x)
 
     def for_shares(self, start: IntArray, end: IntArray, ramp: IntArray, side: Side) -> FloatArray:
-        """A row of weights for each share of values between two edges of buckets, with ramps of so many buckets.
+        """A row of weights for each share of values between two edges of buckets, with ramps of given lengths.
 
         Of a lower bound, ramps lie inside of the two edges, of an upper one outside.
         """
@@ -84,7 +84,7 @@ class Weighting:
         return weights
 
     def _ramps(self, edge: IntArray, ramp: IntArray, side: int) -> FloatArray:
-        """G⁻¹g of ramps that end at edges, or begin there: the mean of steps down at so many edges, side by side.
+        """G⁻¹g of ramps that end at edges, or begin there: the mean of steps down at neighbouring edges.
 
         An end of the domain needs no ramp: nothing lies below the first edge, and everything below the last.
         """

@@ -144,7 +144,7 @@ def split(mechanism: Mechanism, tally: IntArray) -> Iterator[tuple[Mechanism, In
 
 @lru_cache(maxsize=32)
 def observation_of(mechanism: Mechanism, parts: int) -> Observation:
-    """What the tallies of a mechanism say about the distribution over so many equal parts of the domain."""
+    """What the tallies of a mechanism say about the distribution over a number of equal parts of the domain."""
     if isinstance(mechanism, MeanMechanism):
         values = mechanism.cell_values()
         low, high = float(values.min()), float(values.max())

@@ -52,7 +52,7 @@ def describe_difference(
 
 
 def fixed(value: float, places: int) -> str:
-    """A number with so many decimal places; zero has no sign.
+    """A number with this many decimal places; zero has no sign.
 
     >>> fixed(-0.04, 1), fixed(12345.678, 2)
     ('0.0', '12,345.68')
@@ -61,7 +61,7 @@ def fixed(value: float, places: int) -> str:
 
 
 def decimals(scale: float, digits: int = 1) -> int:
-    """The decimal places that show so many digits of a number of this size, and one more where it begins with a 1.
+    """The decimal places that show the asked digits of a number of this size, and one more where it begins with a 1.
 
     >>> decimals(0.3), decimals(0.12), decimals(30.0), decimals(0.0), decimals(0.3, 2)
     (1, 2, 0, 0, 2)

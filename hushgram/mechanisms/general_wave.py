@@ -127,7 +127,7 @@ class GeneralWave(Mechanism, Transition):
         return RunningSum(self._steps(sums), self.law.q * self.grid.cell, sums)
 
     def _steps(self, sums: int) -> sparse.csr_array:
-        """S: so many differences, from row to row, of the wave's share of M: nonzero only where a corner passes.
+        """S: repeated differences, from row to row, of the wave's share of M: nonzero only where a corner passes.
 
         The wave is a sum of powers of the distance to its corners, a cell's share in a bucket a mixed difference of
         their antiderivatives. Lengths are whole numbers of 1/buckets grid steps, so that distances are exact.

@@ -44,7 +44,7 @@ def shares(shape, buckets):
 
 
 def expected(name, shape, reports):
-    """The tally of so many reports without any chance in it, but for rounding."""
+    """The tally of a number of reports without any chance in it, but for rounding."""
     of = mechanism(name)
     return of, np.rint(reports * of.forward(shares(shape, of.buckets))).astype(np.int64)
 

@@ -166,15 +166,7 @@ const medianMark = ([, value, low, high]) => [
     line: { width: 0 },
     layer: "below",
   },
-  {
-    type: "line",
-    x0: value,
-    x1: value,
-    yref: "paper",
-    y0: 0,
-    y1: 1,
-    line: { color: colour("quiet"), width: 1, dash: "dot" },
-  },
+  upright(value, { color: colour("quiet"), width: 1, dash: "dot" }),
 ];
 
 const medianName = ([, value], collection) => ({

@@ -103,6 +103,9 @@ function draw(element, words, traces, more, settings = SETTINGS) {
   return Plotly.react(element, traces, { uirevision: words, ...more, width: element.clientWidth }, settings);
 }
 
+/** A line over the whole height of a picture, as one of its shapes. */
+const upright = (x, line) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line });
+
 /** Intervals, as bars around points. */
 const bars = (values, lows, highs) => ({
   type: "data",

@@ -23,15 +23,7 @@ function thresholdIn(collection) {
 }
 
 /** The mark of it, the first of a picture's shapes. */
-const thresholdMark = (value) => ({
-  type: "line",
-  x0: value,
-  x1: value,
-  yref: "paper",
-  y0: 0,
-  y1: 1,
-  line: { color: colour("accent"), width: 2, dash: "dash" },
-});
+const thresholdMark = (value) => upright(value, { color: colour("accent"), width: 2, dash: "dash" });
 
 /** A grip over the mark of a picture, for mouse and finger; by the keyboard, the slider below does the same. */
 function followThreshold(plot) {

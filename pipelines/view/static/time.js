@@ -98,18 +98,7 @@ function drawTime(element, { collection, window, all: groups }, wanted, marks = 
       xaxis: { ...dates(element), title: { text: `window (${collection.clocks})` }, ...(few ? around(groups) : {}) },
       yaxis: valueAxis(collection),
       annotations: [...names.flat(), ...marks],
-      shapes: [
-        {
-          type: "line",
-          x0: middle(window),
-          x1: middle(window),
-          yref: "paper",
-          y0: 0,
-          y1: 1,
-          layer: "below",
-          line: { color: colour("line"), width: 1.5 },
-        },
-      ],
+      shapes: [{ ...upright(middle(window), { color: colour("line"), width: 1.5 }), layer: "below" }],
     }),
   );
 }
