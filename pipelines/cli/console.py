@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -142,3 +143,18 @@ def parse_share(option: str, text: str) -> float:
     if not 0 <= share <= 1 or rest:
         raise UsageError(f"{option}: got {text!r}, allowed: a share such as 1% or 0.01, from 0 to 100%")
     return share
+
+
+ORIGIN = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+"""Nothing in it can end a header, or a directive of a policy."""
+
+
+def parse_origin(option: str, text: str) -> str:
+    """Where a page comes from: scheme, host and port.
+
+    >>> parse_origin("--embed-in", "http://localhost:8080")
+    'http://localhost:8080'
+    """
+    if not ORIGIN.fullmatch(text):
+        raise UsageError(f"{option}: got {text!r}, allowed: such as https://example.org, without a path")
+    return text

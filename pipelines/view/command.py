@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from apache_beam.io.filesystems import FileSystems
 
-from hushgram.pipelines.cli.console import UsageError, collections_in, command_parser, complain, say
+from hushgram.pipelines.cli.console import UsageError, collections_in, command_parser, complain, parse_origin, say
 from hushgram.pipelines.cli.outputs import check_file, writing
 from hushgram.pipelines.formatting import count
 from hushgram.pipelines.results import none_there
@@ -30,6 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="with --serve: where to listen (default: 127.0.0.1, for this machine alone)")
     parser.add_argument("--port", type=int, help=f"with --serve: the port (default: {PORT}; 0 takes a free one)")
     parser.add_argument(
+        "--embed-in",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="with --serve: pages that may show it in a frame, such as https://example.org; may be repeated",
+    )
+    parser.add_argument(
         "--collections",
         metavar="FILE",
         help="the YAML file of collections (default: what snapshots tell, if mechanism and ε are usual ones)",
@@ -44,14 +51,16 @@ def run(argv: Sequence[str]) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    if not options.serve and (options.host is not None or options.port is not None):
-        raise UsageError("--host and --port: allowed: with --serve")
+    if not options.serve and (options.host is not None or options.port is not None or options.embed_in):
+        raise UsageError("--host, --port and --embed-in: allowed: with --serve")
+    embedders = [parse_origin("--embed-in", origin) for origin in options.embed_in]
     plotly()  # fails now if it is missing, not when all has been read
     definitions = collections_in(options.collections) if options.collections else None
     index = ResultIndex(options.directory, definitions)
     title = options.title or ""
     if options.serve:
-        return serve(index, title, options.host or "127.0.0.1", PORT if options.port is None else options.port)
+        port = PORT if options.port is None else options.port
+        return serve(index, title, options.host or "127.0.0.1", port, embedders)
     return write(index, title, options.output or FileSystems.join(options.directory, PAGE))
 
 
@@ -78,11 +87,11 @@ def write(index: ResultIndex, title: str, output: str) -> int:
     return 0
 
 
-def serve(index: ResultIndex, title: str, host: str, port: int) -> int:
+def serve(index: ResultIndex, title: str, host: str, port: int, embedders: Sequence[str] = ()) -> int:
     if not 0 <= port < 65536:
         raise UsageError(f"--port: got {port}, allowed: 0 to 65535")
     try:
-        server = Server(index, title, host, port)
+        server = Server(index, title, host, port, embedders)
     except OSError as error:
         raise UsageError(f"--host {host} --port {port}: {error.strerror or error}; --port 0 takes a free one") from None
     with server:

@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,20 +28,16 @@ PAUSE_SECONDS = 0.5
 READING_SECONDS = 0.5
 """So often the page shows more of a large directory while it is read for the first time."""
 
-POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self' 'unsafe-inline'",  # the plotting library styles what it draws
-        "img-src data: blob:",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    ]
+POLICY = (
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self' 'unsafe-inline'",  # the plotting library styles what it draws
+    "img-src data: blob:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
 )
 HEADERS = {
-    "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -52,13 +48,22 @@ HTML, STYLE, SCRIPT = "text/html; charset=utf-8", "text/css; charset=utf-8", "te
 DATA, TEXT = "application/octet-stream", "text/plain; charset=utf-8"
 
 
+def make_headers(embedders: Sequence[str] = ()) -> dict[str, str]:
+    """The headers of every answer; pages of the given origins may show the page within themselves, and no others."""
+    ancestors = " ".join(embedders) or "'none'"
+    return {**HEADERS, "Content-Security-Policy": "; ".join((*POLICY, f"frame-ancestors {ancestors}"))}
+
+
 class Server(ThreadingHTTPServer):
     """Serves an index; bound when made, so that `address` is known."""
 
     daemon_threads = True
     request_queue_size = MOST_CONNECTIONS
 
-    def __init__(self, index: ResultIndex, title: str, host: str, port: int) -> None:
+    def __init__(
+        self, index: ResultIndex, title: str, host: str, port: int, embedders: Sequence[str] = ()
+    ) -> None:
+        self.headers = make_headers(embedders)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.index = index
         self.loopback = is_loopback(host)
@@ -261,7 +266,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def end_headers(self) -> None:
         """Also of what the standard library answers by itself, such as a request that is none."""
-        for name, value in HEADERS.items():
+        for name, value in self.server.headers.items():
             self.send_header(name, value)
         super().end_headers()
 

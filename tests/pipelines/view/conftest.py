@@ -119,8 +119,8 @@ def serve():
     """Serves a directory; the server ends with the test."""
     servers = []
 
-    def serve(directory, port=0):
-        server = Server(ResultIndex(str(directory)), "results", "127.0.0.1", port)
+    def serve(directory, port=0, embedders=()):
+        server = Server(ResultIndex(str(directory)), "results", "127.0.0.1", port, embedders)
         servers.append(server)
         server.watch()
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

@@ -14,7 +14,7 @@ from devtools.processes import HOST, eventually
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.view.assets import SCRIPTS
 from hushgram.pipelines.view.result_index import ResultIndex
-from hushgram.pipelines.view.server import HEADERS, MOST_CONNECTIONS, Handler, Server, is_loopback
+from hushgram.pipelines.view.server import MOST_CONNECTIONS, Handler, Server, is_loopback, make_headers
 from tests.helpers.pages import COMMUTE, make_estimate, unpack, write_pane
 
 
@@ -54,20 +54,35 @@ def test_every_response_has_the_security_headers(server):
         response, content = send_request(server, path)
         assert response.status == status, path
         assert int(response.headers["Content-Length"]) == len(content) > 0
-        for name, value in HEADERS.items():
+        for name, value in make_headers().items():
             assert response.headers[name] == value
         assert "Python" not in response.headers["Server"]
 
 
 def test_the_policy_lets_no_inline_script_run_and_no_data_count_as_one(server):
-    policy = HEADERS["Content-Security-Policy"]
+    policy = make_headers()["Content-Security-Policy"]
     assert "default-src 'none'; script-src 'self'; " in policy
     assert "unsafe-eval" not in policy
     page = send_request(server, "/")[1].decode()
     assert page.count("<script") == page.count("<script src=") == len(SCRIPTS) + 1
     for path in ("/data/outline/none", "/nowhere"):
         assert "javascript" not in send_request(server, path)[0].headers["Content-Type"]
-    assert HEADERS["X-Content-Type-Options"] == "nosniff"
+    assert make_headers()["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("embedders", "allowed"),
+    [((), "'none'"), (("https://a.example", "http://b.example:8080"), "https://a.example http://b.example:8080")],
+)
+def test_only_pages_that_are_named_may_embed_the_page(serve, directory, embedders, allowed):
+    response, _ = send_request(serve(directory, embedders=embedders), "/")
+    assert response.headers["Content-Security-Policy"].endswith(f"; frame-ancestors {allowed}")
+
+
+@pytest.mark.parametrize("origin", ["example.org", "https://a.example/", "https://a.example; script-src *", "*", ""])
+def test_an_embedder_that_is_no_origin_is_refused(origin, directory, capsys):
+    assert command.main(["view", str(directory), "--serve", "--embed-in", origin]) == 2
+    assert f"--embed-in: got {origin!r}, allowed: such as https://example.org" in capsys.readouterr().err
 
 
 def test_an_outline_that_the_client_has_is_not_sent_again(server):
@@ -299,7 +314,7 @@ def test_a_wrong_option_of_view_ends_at_once_with_one_line(directory, server, ca
         (["--port", "70000", "--serve"], "--port: got 70000, allowed: 0 to 65535"),
         (["--serve", "--port", str(server.server_address[1])], "--port 0 takes a free one"),
         (["--serve", "--host", "256.1.1.1"], "--host 256.1.1.1"),
-        (["--port", "8000"], "--host and --port: allowed: with --serve"),
+        (["--port", "8000"], "--host, --port and --embed-in: allowed: with --serve"),
         (["--output", "/proc/nowhere/page.html"], "--output /proc/nowhere/page.html: cannot be written"),
     ]:
         assert command.main(["view", str(directory), *arguments]) == 2
