@@ -80,11 +80,17 @@ def _put_longs(body: Octets, at: IntArray, values: IntArray, lengths: IntArray) 
         body[at[rows] + place] = seven | more
 
 
-def write_container(stream: BinaryIO, definition: Definition, blocks: Iterable[tuple[int, bytes]]) -> None:
-    """A file of blocks (records, body), compressed with deflate."""
+def write_container(
+    stream: BinaryIO, definition: Definition, blocks: Iterable[tuple[int, bytes]], compressed: bool = True
+) -> None:
+    """A file of blocks (records, body), compressed with deflate or not at all."""
     sync = secrets.token_bytes(SYNC_SIZE)
-    stream.write(write_header(definition.text, "deflate", sync))
+    stream.write(write_header(definition.text, "deflate" if compressed else "null", sync))
     for count, body in blocks:
-        compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-        data = compressor.compress(body) + compressor.flush()
+        data = _deflate(body) if compressed else body
         stream.write(write_long(count) + write_long(len(data)) + data + sync)
+
+
+def _deflate(body: bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return compressor.compress(body) + compressor.flush()
