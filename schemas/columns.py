@@ -79,7 +79,7 @@ def decode(
     """
     if count * LEAST_RECORD > len(data) or (count == 0 and data):
         raise DamagedError(f"{count} records cannot be in {len(data)} bytes")
-    canonical = _canonical(writer)
+    canonical = canonical_form(writer)
     version = definition.canonical_versions.get(canonical)
     if not count or version is None:
         return from_records(definition, decode_one_by_one(definition, writer, count, data))
@@ -96,7 +96,8 @@ def decode(
     return columns
 
 
-def _canonical(writer: dict[str, Any]) -> str:
+def canonical_form(writer: dict[str, Any]) -> str:
+    """A schema's parsing canonical form, empty if it is no schema."""
     try:
         return fastavro.schema.to_parsing_canonical_form(writer)
     except Exception:  # a damaged header may hold a schema that is none; the slow way will say so
