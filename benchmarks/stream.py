@@ -24,7 +24,7 @@ from devtools import Broker, Cluster
 from hushgram import Collection, load_collections
 from hushgram.schemas.messages import decode_reports
 from hushgram.transforms.collection_index import CollectionIndex
-from hushgram.transforms.parsing import accept
+from hushgram.transforms.judging import accept
 from hushgram.transforms.sources.kafka_polls import FEWEST, MOST, POLL_BYTES
 
 YAML = """

@@ -62,17 +62,27 @@ class Definition:
     @cached_property
     def versions(self) -> dict[bytes, dict[str, Any]]:
         """By fingerprint, the schemas that messages of this kind were ever written with."""
+        return {_fingerprint(canonical): schema for canonical, schema in self.canonical_versions.items()}
+
+    @cached_property
+    def canonical_versions(self) -> dict[str, dict[str, Any]]:
+        """The same by canonical form, the first version first."""
         versions = {}
         for version in range(len(self.additions) + 1):
             later = set(chain.from_iterable(self.additions[version:]))
             fields = [part for part in self.parsed["fields"] if part["name"] not in later]
-            schema = {**self.parsed, "fields": fields}
-            versions[_fingerprint(fastavro.schema.to_parsing_canonical_form(schema))] = schema
+            schema = {**self.parsed, "fields": fields} if later else self.parsed
+            versions[fastavro.schema.to_parsing_canonical_form(schema)] = schema
         return versions
 
 
 def _fingerprint(canonical: str) -> bytes:
     return bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
+
+
+def field_names(schema: dict[str, Any]) -> tuple[str, ...]:
+    """The names of a record's fields, in their order."""
+    return tuple(field["name"] for field in schema["fields"])
 
 
 def without_dates(schema: Any) -> Any:
@@ -83,7 +93,7 @@ def without_dates(schema: Any) -> Any:
 
 
 REPORT = Definition("report.avsc", counts_reports=True)
-REPORT_BATCH = Definition("report_batch.avsc")
+REPORT_BATCH = Definition("report_batch.avsc", additions=(("ids",),))
 HISTOGRAM = Definition("histogram.avsc", additions=(EVENT_FIELDS,))
 SNAPSHOT = Definition("snapshot.avsc", additions=((*EVENT_FIELDS, *LATER_FIELDS[0]), *LATER_FIELDS[1:]))
 DEAD_LETTER = Definition("dead_letter.avsc")

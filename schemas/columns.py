@@ -17,14 +17,14 @@ import numpy as np
 import polars as pl
 
 from hushgram._arrays import BoolArray, IntArray
-from hushgram.schemas.avro_schemas import REPORT, Definition, without_dates
+from hushgram.schemas.avro_schemas import Definition, field_names, without_dates
 from hushgram.schemas.container import SYNC_SIZE, DamagedError, write_header, write_long
 from hushgram.schemas.layout import can_be_followed
 
 UIntArray = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
 LEAST_RECORD = 1 + 8 + 1 + 1 + 1 + 1
-"""The shortest record of either schema: an empty name, a revision, an empty cell or none, a time, two nulls."""
+"""The shortest record of any schema: an empty name, a revision, an empty cell or none, a time, two nulls."""
 
 
 FEW_LABELS = 8
@@ -41,7 +41,11 @@ class Labels:
 
 @dataclass(frozen=True)
 class ReportColumns:
-    """Many reports, or many batches of them. Either `cells` has a number for each row, or `packed` has its bytes."""
+    """Many reports, or many batches of them. Either `cells` has a number for each row, or `packed` has its bytes.
+
+    `ids` has the ids of a batch's reports, end to end, None for a batch without; it is None where there is no such
+    field.
+    """
 
     collection: Labels
     revision: UIntArray
@@ -51,6 +55,7 @@ class ReportColumns:
     id: UIntArray
     cells: IntArray | None = None
     packed: tuple[bytes, ...] | None = None
+    ids: tuple[bytes | None, ...] | None = None
 
     def __len__(self) -> int:
         return self.event_time.size
@@ -74,13 +79,15 @@ def decode(
     """
     if count * LEAST_RECORD > len(data) or (count == 0 and data):
         raise DamagedError(f"{count} records cannot be in {len(data)} bytes")
-    if not count or not _same(writer, definition):
+    canonical = canonical_form(writer)
+    version = definition.canonical_versions.get(canonical)
+    if not count or version is None:
         return from_records(definition, decode_one_by_one(definition, writer, count, data))
-    padded = data + bytes(SYNC_SIZE)
-    if can_be_followed(padded, len(data), count, not definition.counts_reports, lengths):
-        columns = _decode_fast(definition, count, padded)
+    padded, fields = data + bytes(SYNC_SIZE), field_names(version)
+    if can_be_followed(padded, len(data), count, fields, lengths):
+        columns = _decode_fast(canonical, count, padded)
     elif lengths is None:
-        columns = from_records(definition, decode_one_by_one(definition, writer, count, data))
+        columns = from_records(definition, decode_one_by_one(definition, writer, count, data), fields)
     else:
         raise DamagedError("a record that does not end where it should")
     found = encoded_lengths(columns, data)
@@ -89,17 +96,18 @@ def decode(
     return columns
 
 
-def _same(writer: dict[str, Any], definition: Definition) -> bool:
+def canonical_form(writer: dict[str, Any]) -> str:
+    """A schema's parsing canonical form, empty if it is no schema."""
     try:
-        return fastavro.schema.to_parsing_canonical_form(writer) == definition.canonical
+        return fastavro.schema.to_parsing_canonical_form(writer)
     except Exception:  # a damaged header may hold a schema that is none; the slow way will say so
-        return False
+        return ""
 
 
-def _decode_fast(definition: Definition, count: int, padded: bytes) -> ReportColumns:
+def _decode_fast(schema: str, count: int, padded: bytes) -> ReportColumns:
     """The records of a block that is followed by a sync marker of zeros."""
     size = len(padded) - SYNC_SIZE
-    header = write_header(definition.text, "null", bytes(SYNC_SIZE))
+    header = write_header(schema, "null", bytes(SYNC_SIZE))
     container = b"".join([header, write_long(count), write_long(size), padded])
     try:
         frame = pl.read_avro(io.BytesIO(container))
@@ -127,18 +135,25 @@ def decode_one_by_one(definition: Definition, writer: dict[str, Any], count: int
     return records  # type: ignore[return-value]
 
 
-def from_records(definition: Definition, records: Sequence[dict[str, Any]]) -> ReportColumns:
-    """Records that were decoded one by one, as columns."""
-    types = {
-        "collection": pl.String,
-        "revision": pl.Binary,
-        "event_time": pl.Int64,
-        "group": pl.String,
-        "id": pl.Binary,
-    }
-    types |= {"cell": pl.Int64} if definition is REPORT else {"cells": pl.Binary}
+TYPES: dict[str, type[pl.DataType]] = {
+    "collection": pl.String,
+    "revision": pl.Binary,
+    "cell": pl.Int64,
+    "cells": pl.Binary,
+    "event_time": pl.Int64,
+    "group": pl.String,
+    "id": pl.Binary,
+    "ids": pl.Binary,
+}
+
+
+def from_records(
+    definition: Definition, records: Sequence[dict[str, Any]], fields: Sequence[str] | None = None
+) -> ReportColumns:
+    """Records that were decoded one by one, as columns; with the `fields` of an earlier version, as that had them."""
+    names = field_names(definition.parsed) if fields is None else fields
     try:
-        return _columns(pl.DataFrame(records, schema=types))
+        return _columns(pl.DataFrame(records, schema={name: TYPES[name] for name in names}))
     except (OverflowError, pl.exceptions.PolarsError) as error:  # numbers of more than 64 bits
         raise DamagedError(f"records that cannot be held: {type(error).__name__} {error}"[:200]) from None
 
@@ -146,22 +161,31 @@ def from_records(definition: Definition, records: Sequence[dict[str, Any]]) -> R
 def encoded_lengths(columns: ReportColumns, data: bytes | None = None) -> IntArray:
     """How many bytes Avro takes for each row, from its values alone.
 
-    Given the bytes, the two that distinguish null from a value must be in their place: polars does not check them.
+    Given the bytes, those that distinguish null from a value must be in their place: polars does not check them.
     """
     start = 8 + _text_lengths(columns.collection) + long_lengths(columns.event_time)
     if columns.cells is not None:
         start += long_lengths(columns.cells)
     else:
         assert columns.packed is not None
-        start += _with_prefix(np.array([len(cells) for cells in columns.packed], dtype=np.int64))
-    group = 1 + _text_lengths(columns.group)
-    lengths = start + group + 1 + 16 * columns.has_id
+        start += _with_prefix(_octet_lengths(columns.packed))
+    nullable = [_text_lengths(columns.group), 16 * columns.has_id.astype(np.int64)]
+    if columns.ids is not None:
+        present = np.array([ids is not None for ids in columns.ids], dtype=bool)
+        nullable.append(np.where(present, _with_prefix(_octet_lengths(columns.ids)), 0))
+    lengths = start + sum(nullable) + len(nullable)
     if data is not None and int(lengths.sum()) == len(data):
-        octets, rows = np.frombuffer(data, dtype=np.uint8), np.cumsum(lengths) - lengths
-        for place, present in ((rows + start, group > 1), (rows + start + group, columns.has_id)):
-            if not np.array_equal(octets[place], 2 * present.view(np.uint8)):
+        octets, place = np.frombuffer(data, dtype=np.uint8), np.cumsum(lengths) - lengths + start
+        for part in nullable:
+            if not np.array_equal(octets[place], 2 * (part > 0).view(np.uint8)):
                 raise DamagedError("a record that is neither null nor a value where it must be one")
+            place = place + 1 + part
     return lengths
+
+
+def _octet_lengths(column: Sequence[bytes | None]) -> IntArray:
+    """How many bytes each row has; null has none."""
+    return np.array([len(octets or b"") for octets in column], dtype=np.int64)
 
 
 def _text_lengths(labels: Labels) -> IntArray:
@@ -201,6 +225,7 @@ def _columns(frame: pl.DataFrame) -> ReportColumns:
         id=_numbers(frame["id"], 2),
         cells=frame["cell"].to_numpy() if "cell" in frame.columns else None,
         packed=tuple(frame["cells"].to_list()) if "cells" in frame.columns else None,
+        ids=tuple(frame["ids"].to_list()) if "ids" in frame.columns else None,
     )
 
 

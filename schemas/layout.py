@@ -7,6 +7,8 @@ where the next one begins. Blocks that cannot be followed quickly need not be da
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import numpy.typing as npt
 
@@ -34,13 +36,15 @@ SEVENS = [
 """How the low seven bits of eight bytes are moved together: by how many bits, what stays and what moves."""
 
 
-def can_be_followed(data: bytes, size: int, count: int, packed: bool, lengths: IntArray | None = None) -> bool:
-    """Whether the first `size` bytes are `count` records, of reports or of packed batches, end to end.
+def can_be_followed(
+    data: bytes, size: int, count: int, fields: Collection[str], lengths: IntArray | None = None
+) -> bool:
+    """Whether the first `size` bytes are `count` records with these fields, of reports or of batches, end to end.
 
     Where the lengths of the records are known, each must have its own. `data` goes on for
     `PADDING` bytes at least, and they are zeros.
     """
-    block = _Block(data, size, packed)
+    block = _Block(data, size, packed="cells" in fields, ids="ids" in fields)
     if lengths is not None:
         ends = np.cumsum(lengths)
         return bool(lengths.size == count and ends[-1] == size and np.array_equal(block.ends(ends - lengths), ends))
@@ -48,8 +52,8 @@ def can_be_followed(data: bytes, size: int, count: int, packed: bool, lengths: I
 
 
 class _Block:
-    def __init__(self, data: bytes, size: int, packed: bool) -> None:
-        self.data, self.size, self.packed = data, size, packed
+    def __init__(self, data: bytes, size: int, packed: bool, ids: bool) -> None:
+        self.data, self.size, self.packed, self.ids = data, size, packed, ids
         self.octets: Octets = np.frombuffer(data, dtype=np.uint8)
         self.words: Words = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
 
@@ -57,11 +61,14 @@ class _Block:
         """Where records that begin here end; where one is none, a place behind the block's end."""
         at = self._behind_bytes(starts) + REVISION
         at = self._behind_longs(self._behind_bytes(at), 1) if self.packed else self._behind_longs(at, 2)
-        group = self._octets(at)
-        at = np.where(group, self._behind_bytes(at + 1), at + 1)
+        group, at = self._behind_nullable(at)
         identified = self._octets(at)
-        at += 1 + (ID >> 1) * identified.astype(np.int64)
-        wrong = ((group | identified) & 0xFD).astype(bool) | (at > self.size)
+        at = at + 1 + (ID >> 1) * identified.astype(np.int64)
+        branches = group | identified
+        if self.ids:
+            ids, at = self._behind_nullable(at)
+            branches |= ids
+        wrong = (branches & 0xFD).astype(bool) | (at > self.size)
         return np.where(wrong, self.size + 1, at)
 
     def count(self) -> int:
@@ -115,6 +122,11 @@ class _Block:
                 return self._behind_longs(self._behind_longs(at, 1), 1)
             last = both
         return at + _sizes(last)
+
+    def _behind_nullable(self, at: IntArray) -> tuple[Octets, IntArray]:
+        """The byte that says whether bytes follow, and the place behind it and them."""
+        branch = self._octets(at)
+        return branch, np.where(branch, self._behind_bytes(at + 1), at + 1)
 
     def _behind_bytes(self, at: IntArray) -> IntArray:
         """Behind a length and that many bytes."""

@@ -49,8 +49,8 @@ def encode_message(definition: Definition, record: Mapping[str, Any]) -> bytes:
 def encode_report(record: Mapping[str, Any]) -> bytes:
     """A Report or ReportBatch, given as a dict, as a message; `DamagedError` if it is neither.
 
-    `revision` and `id` may be hexadecimal text, and `event_time` a time with a zone. Numbers may be numpy's. Other
-    entries are left out.
+    `revision`, `id`, `cells` and `ids` may be hexadecimal text, and `event_time` a time with a zone. Numbers may be
+    numpy's. Other entries are left out.
 
     >>> message = encode_report({"collection": "c", "revision": "bee7fcbcb7cce993", "cell": 3, "event_time": 0})
     >>> decode_message(message)[1]["cell"]
@@ -68,7 +68,8 @@ def encode_report(record: Mapping[str, Any]) -> bytes:
             "id": None if record.get("id") is None else _octets("id", record["id"], 16),
         }
         if batch:
-            return encode_message(REPORT_BATCH, {**plain, "cells": _octets("cells", record["cells"])})
+            ids = None if record.get("ids") is None else _octets("ids", record["ids"])
+            return encode_message(REPORT_BATCH, {**plain, "cells": _octets("cells", record["cells"]), "ids": ids})
         return encode_message(REPORT, {**plain, "cell": _integer("cell", record["cell"])})
     except (DamagedError, KeyboardInterrupt, SystemExit, MemoryError):
         raise
@@ -143,25 +144,29 @@ def decode_reports(
     for prefix, indices in places.items():
         if not indices:
             continue
-        definition = BY_PREFIX[prefix]
+        definition, writer = BY_PREFIX[prefix]
         bodies = [messages[index][PREFIX:] for index in indices]  # type: ignore[index]  # None has no definition
-        columns, readable = _decode_bodies(definition, bodies, indices, refused)
+        columns, readable = _decode_bodies(definition, writer, bodies, indices, refused)
         if readable:
             decoded.append((np.array(readable, dtype=np.int64), columns))
     return decoded, refused
 
 
 def _decode_bodies(
-    definition: Definition, bodies: Sequence[bytes], indices: list[int], refused: list[RefusedMessage]
+    definition: Definition,
+    writer: dict[str, Any],
+    bodies: Sequence[bytes],
+    indices: list[int],
+    refused: list[RefusedMessage],
 ) -> tuple[ReportColumns, list[int]]:
     lengths = np.array([len(body) for body in bodies], dtype=np.int64)
     try:
-        return decode(definition, definition.parsed, len(bodies), b"".join(bodies), lengths), indices
+        return decode(definition, writer, len(bodies), b"".join(bodies), lengths), indices
     except DamagedError:
         readable, records = [], []
         for index, body in zip(indices, bodies, strict=True):
             try:
-                [record] = decode_one_by_one(definition, definition.parsed, 1, body)
+                [record] = decode_one_by_one(definition, writer, 1, body)
                 from_records(definition, [record])
             except DamagedError as error:
                 refused.append(
@@ -193,5 +198,9 @@ def _definition_of(message: bytes) -> Definition:
     return definition
 
 
-BY_PREFIX = {MARKER + definition.fingerprint: definition for definition in (REPORT, REPORT_BATCH)}
-"""Reports by the bytes that their messages begin with."""
+BY_PREFIX = {
+    MARKER + fingerprint: (definition, version)
+    for definition in (REPORT, REPORT_BATCH)
+    for fingerprint, version in definition.versions.items()
+}
+"""Reports, and the version of their schema, by the bytes that their messages begin with."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import zlib
 from collections.abc import Iterable
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,39 @@ def encode_report_messages(
     body, lengths = _encode(collection, revision, cells, event_times, group, ids)
     prefix, ends = MARKER + REPORT.fingerprint, np.cumsum(lengths).tolist()
     return [prefix + body[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def pack_batch(
+    collection: str,
+    revision: str,
+    cells: IntArray,
+    width: int,
+    event_time: int,
+    group: str | None = None,
+    ids: Octets | None = None,
+) -> dict[str, Any]:
+    """A ReportBatch of cells that take `width` bytes each, as the record that `encode_message` takes.
+
+    `ids` has a row of sixteen bytes for each cell; a batch whose reports have none may be given one `id` for all.
+
+    >>> ids = np.arange(32, dtype=np.uint8).reshape(2, 16)
+    >>> batch = pack_batch("commute", "bee7fcbcb7cce993", np.array([3, 500]), 2, 1_767_225_600_000, "DE", ids)
+    >>> batch["cells"], batch["ids"].hex()
+    (b'\\x03\\x00\\xf4\\x01', '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f')
+    """
+    if cells.size and not 0 <= int(cells.min()) <= int(cells.max()) < 256**width:
+        raise ValueError(f"cells: got {int(cells.min())} to {int(cells.max())}, allowed: what {width} bytes hold")
+    if ids is not None and ids.shape != (cells.size, 16):
+        raise ValueError(f"ids: got an array of shape {ids.shape}, allowed: ({cells.size}, 16), a row for each cell")
+    return {
+        "collection": collection,
+        "revision": bytes.fromhex(revision),
+        "cells": cells.astype(f"<u{width}").tobytes(),
+        "event_time": event_time,
+        "group": group,
+        "id": None,
+        "ids": None if ids is None else ids.astype(np.uint8, copy=False).tobytes(),
+    }
 
 
 def _encode(
@@ -80,11 +113,17 @@ def _put_longs(body: Octets, at: IntArray, values: IntArray, lengths: IntArray) 
         body[at[rows] + place] = seven | more
 
 
-def write_container(stream: BinaryIO, definition: Definition, blocks: Iterable[tuple[int, bytes]]) -> None:
-    """A file of blocks (records, body), compressed with deflate."""
+def write_container(
+    stream: BinaryIO, definition: Definition, blocks: Iterable[tuple[int, bytes]], compressed: bool = True
+) -> None:
+    """A file of blocks (records, body), compressed with deflate or not at all."""
     sync = secrets.token_bytes(SYNC_SIZE)
-    stream.write(write_header(definition.text, "deflate", sync))
+    stream.write(write_header(definition.text, "deflate" if compressed else "null", sync))
     for count, body in blocks:
-        compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-        data = compressor.compress(body) + compressor.flush()
+        data = _deflate(body) if compressed else body
         stream.write(write_long(count) + write_long(len(data)) + data + sync)
+
+
+def _deflate(body: bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return compressor.compress(body) + compressor.flush()

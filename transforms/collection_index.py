@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class CollectionIndex:
     collections: tuple[Collection, ...]
 
     @classmethod
-    def of(cls, collections: Iterable[Collection]) -> CollectionIndex:
+    def of(cls, collections: Iterable[Collection]) -> Self:
         """The index of some collections; of two with one name, a report could belong to either."""
         index = cls(tuple(collections))
         for name, times in Counter(collection.name for collection in index.collections).items():

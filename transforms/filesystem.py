@@ -196,25 +196,26 @@ def _open_remote(path: str) -> BinaryIO:
     return FileSystems.open(path)
 
 
-def write_atomically(path: str, data: bytes) -> None:
+def write_atomically(path: str, data: bytes, durable: bool = False) -> None:
     """A file that appears whole or not at all, in place of one that may be there."""
-    with atomically(path) as file:
+    with atomically(path, durable) as file:
         file.write(data)
 
 
 @contextmanager
-def atomically(path: str) -> Iterator[BinaryIO]:
+def atomically(path: str, durable: bool = False) -> Iterator[BinaryIO]:
     """A file to write to, which takes its name, and the place of one that may be there, when the block ends.
 
     If anything fails, such as a disk that is full, nothing of it is left. Missing directories are created. On a local
-    disk an OSError names the path itself, not the hidden one.
+    disk an OSError names the path itself, not the hidden one. A `durable` file outlives a loss of power from then on,
+    if its directory was there before; on other file systems every file that was closed does.
     """
-    with _local_file(path) if is_local(path) else _remote_file(path) as file:
+    with _local_file(path, durable) if is_local(path) else _remote_file(path) as file:
         yield file
 
 
 @contextmanager
-def _local_file(path: str) -> Iterator[BinaryIO]:
+def _local_file(path: str, durable: bool) -> Iterator[BinaryIO]:
     directory, name = os.path.split(os.path.abspath(path))
     temporary = os.path.join(directory, _hidden(name))
     try:
@@ -222,13 +223,27 @@ def _local_file(path: str) -> Iterator[BinaryIO]:
         with WRITES.passing(temporary):
             with open(temporary, "wb") as file:
                 yield file
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(temporary, path)
+            if durable:
+                sync_directory(directory)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
             raise OSError(error.errno, error.strerror, path) from None
         raise
+
+
+def sync_directory(path: str) -> None:
+    """So that the names in it outlive a loss of power, too."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

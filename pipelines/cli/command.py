@@ -15,6 +15,7 @@ COMMANDS = {
     "plan": "predict the error, and how many reports it takes, before the first device reports",
     "simulate": "make files of privatised reports from values that are known",
     "try": "take numbers of your own through simulated devices, the pipeline and the page",
+    "collect": "take reports over HTTP, and keep them in files or a topic for aggregate and stream",
     "aggregate": "count report files and estimate the distribution of every window",
     "stream": "count reports as they come, and estimate every window early, on time and late",
     "rollup": "merge histograms into longer windows, and estimate again",
@@ -27,9 +28,12 @@ COMMANDS = {
     "conform": "examine a client in any language: does it keep its promise of privacy?",
 }
 MODULES = {
-    command: f"{command}.command" for command in ("plan", "simulate", "compare", "changes", "view", "conform")
+    command: f"{command}.command"
+    for command in ("plan", "simulate", "collect", "compare", "changes", "view", "conform")
 } | {"try": "trial.command"}
 """Commands that are a folder of files."""
+EXTRAS = {"collect": "collect"}
+"""What a command needs, if that is not Beam."""
 
 
 def usage() -> str:
@@ -97,7 +101,7 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("hushgram"):
             raise
-        raise UsageError(f"{name} needs {error.name}: pip install 'hushgram[beam]'") from None
+        raise UsageError(f"{name} needs {error.name}: pip install 'hushgram[{EXTRAS.get(name, 'beam')}]'") from None
     logs.warn()
     return run
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -32,6 +33,7 @@ _handled: set[signal.Signals] = set()
 _outcome = threading.Lock()
 """Held by what ends the process: a signal, or the command itself; whichever comes first."""
 _last_line = "stopped"
+_stop_gently: Callable[[], None] | None = None
 _folder: str | None = None
 
 
@@ -43,7 +45,7 @@ def handle() -> None:
     _handled.update(number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN)
     if _handled:
         block()
-        waiting = threading.Thread(target=lambda: _end(signal.sigwait(_handled)), name="signals", daemon=True)
+        waiting = threading.Thread(target=_wait, name="signals", daemon=True)
         waiting.start()
         for number in _handled:  # a library may unblock them in its thread: what arrives there is handed on
             signal.signal(number, lambda number, _: signal.pthread_kill(waiting.ident or 0, number))
@@ -66,6 +68,12 @@ def say_when_stopped(line: str) -> None:
     """The line that a signal from now on ends the command with."""
     global _last_line
     _last_line = line
+
+
+def stop_gently(stop: Callable[[], None]) -> None:
+    """A command that ends by itself once it is told to: the next signal calls `stop`, one after it ends the process."""
+    global _stop_gently
+    _stop_gently = stop
 
 
 def let_terminate() -> None:
@@ -172,6 +180,16 @@ def _watch_children() -> None:
             start(self, *arguments, **options)
 
     subprocess.Popen.__init__ = start_inside  # type: ignore[method-assign]
+
+
+def _wait() -> None:
+    global _stop_gently
+    number = signal.sigwait(_handled)
+    if _stop_gently is not None:
+        stop, _stop_gently = _stop_gently, None
+        stop()
+        number = signal.sigwait(_handled)
+    _end(number)
 
 
 def _end(number: int) -> NoReturn:

@@ -22,7 +22,7 @@ from hushgram.manifest.locating import log_edges
 from hushgram.mechanisms import MECHANISMS
 from hushgram.schemas.messages import decode_reports
 from hushgram.transforms.collection_index import CollectionIndex
-from hushgram.transforms.parsing import accept
+from hushgram.transforms.judging import accept
 from tests.helpers.clients import REFERENCE, reference
 
 HOUR, DAY = 3_600_000, 86_400_000

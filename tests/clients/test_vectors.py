@@ -66,5 +66,9 @@ def test_a_manifest_survives_json(mechanism):
 
 
 def test_the_fingerprints_are_those_of_the_schemas():
-    assert {"Report": REPORT.fingerprint.hex(), "ReportBatch": REPORT_BATCH.fingerprint.hex()} == SCHEMAS
+    """Of the first versions: what later ones of a batch add is for servers that pack the reports of many devices."""
+    first = {
+        name: next(iter(kind.versions)).hex() for name, kind in (("Report", REPORT), ("ReportBatch", REPORT_BATCH))
+    }
+    assert first == SCHEMAS
     assert SCHEMAS == reference.SCHEMAS

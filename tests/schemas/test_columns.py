@@ -16,8 +16,15 @@ from hushgram.schemas import avro_schemas
 from hushgram.schemas.avro_schemas import BY_FINGERPRINT, REPORT, REPORT_BATCH
 from hushgram.schemas.columns import Labels, decode, encoded_lengths, from_records, revision_number
 from hushgram.schemas.container import DamagedError, inflate, read_block, read_header, write_long
-from hushgram.schemas.messages import LARGEST_MESSAGE, MARKER, decode_message, decode_reports, encode_message
-from hushgram.schemas.writer import encode_reports, write_container
+from hushgram.schemas.messages import (
+    LARGEST_MESSAGE,
+    MARKER,
+    decode_message,
+    decode_reports,
+    encode_message,
+    encode_report,
+)
+from hushgram.schemas.writer import encode_reports, pack_batch, write_container
 
 texts = st.text(max_size=12)
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -30,7 +37,14 @@ common = {
     "id": st.none() | st.binary(min_size=16, max_size=16),
 }
 reports = st.fixed_dictionaries({**common, "cell": longs})
-batches = st.fixed_dictionaries({**common, "cells": st.binary(max_size=40)})
+first_batches = st.fixed_dictionaries({**common, "cells": st.binary(max_size=40)})
+batches = st.fixed_dictionaries({**common, "cells": st.binary(max_size=40), "ids": st.none() | st.binary(max_size=70)})
+FIRST_BATCH, BATCH = REPORT_BATCH.versions.values()
+VERSIONS = {
+    "reports": (REPORT, REPORT.parsed, reports),
+    "batches of version 1": (REPORT_BATCH, FIRST_BATCH, first_batches),
+    "batches": (REPORT_BATCH, BATCH, batches),
+}
 
 
 def encode_body(definition, rows, schema=None):
@@ -47,6 +61,7 @@ def to_rows(columns):
         cell_field = (
             {"cell": int(columns.cells[index])} if columns.cells is not None else {"cells": columns.packed[index]}
         )
+        ids_field = {} if columns.ids is None else {"ids": columns.ids[index]}
         id_bytes = b"".join(int(half).to_bytes(8, "big") for half in columns.id[index])
         rows.append(
             {
@@ -56,19 +71,22 @@ def to_rows(columns):
                 "group": columns.group.names[columns.group.codes[index]],
                 "id": id_bytes if columns.has_id[index] else None,
                 **cell_field,
+                **ids_field,
             }
         )
     return rows
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.data(), st.sampled_from([(REPORT, reports), (REPORT_BATCH, batches)]))
+@given(st.data(), st.sampled_from(list(VERSIONS.values())))
 def test_columns_hold_the_records_that_were_written(data, kind):
-    definition, records = kind
+    definition, version, records = kind
     rows = data.draw(st.lists(records, max_size=8))
-    block = encode_body(definition, rows)
-    assert to_rows(decode(definition, definition.parsed, len(rows), block)) == rows
+    block = encode_body(definition, rows, version)
+    assert to_rows(decode(definition, version, len(rows), block)) == rows
     header_schema = json.loads(definition.text)  # as in a file's header, with docs and defaults
+    names = [field["name"] for field in version["fields"]]
+    header_schema["fields"] = [field for field in header_schema["fields"] if field["name"] in names]
     assert to_rows(decode(definition, header_schema, len(rows), block)) == rows
 
 
@@ -85,6 +103,46 @@ def _make_sample(count=12):
         }
         for i in range(count)
     ]
+
+
+def _make_batch_sample(count=12):
+    """Batches of none to three reports; of three, one has no ids, one an id for all, and one an id for each."""
+    rng = np.random.default_rng(2)
+    return [
+        {
+            **{name: value for name, value in row.items() if name != "cell"},
+            "cells": rng.bytes(2 * (i % 4)),
+            "id": rng.bytes(16) if i % 3 == 1 else None,
+            "ids": rng.bytes(16 * (i % 4)) if i % 3 == 2 else None,
+        }
+        for i, row in enumerate(_make_sample(count))
+    ]
+
+
+@pytest.mark.parametrize("kind", ["batches of version 1", "batches"])
+def test_a_flipped_bit_of_a_batch_is_refused_or_still_a_batch(kind):
+    definition, version, _ = VERSIONS[kind]
+    rows = _make_batch_sample()
+    block = encode_body(definition, rows, version)
+    accepted = refused = 0
+    for position in range(len(block)):
+        for bit in (0, 1, 7):
+            damaged = bytearray(block)
+            damaged[position] ^= 1 << bit
+            try:
+                columns = decode(definition, version, len(rows), bytes(damaged))
+            except DamagedError:
+                refused += 1
+                continue
+            accepted += 1
+            stream = io.BytesIO(bytes(damaged))
+            reference = [fastavro.schemaless_reader(stream, version, None) for _ in rows]
+            assert stream.tell() == len(block)
+            assert [(row["cells"], row.get("ids")) for row in reference] == [
+                (row["cells"], row.get("ids")) for row in to_rows(columns)
+            ]
+    assert accepted > 100
+    assert refused > 100
 
 
 def test_a_flipped_bit_is_refused_or_still_a_report():
@@ -119,23 +177,24 @@ def test_a_wrong_count_is_refused(count):
 
 @pytest.mark.parametrize("power", [20, 31, 33, 40, 47, 62])
 def test_absurd_lengths_take_no_memory_and_end_no_process(power):
-    """Of a name, of cells and of a group: a decoder that believed them would be killed by its first allocation."""
-    for definition in (REPORT, REPORT_BATCH):
-        for prefix in (b"", b"\x02c" + bytes(8), b"\x02c" + bytes(8) + b"\x02\x00\x02"):
+    """Of a name, cells, a group and ids: a decoder that believed them would be killed by its first allocation."""
+    start = b"\x02c" + bytes(8)
+    for definition, version, _ in VERSIONS.values():
+        for prefix in (b"", start, start + b"\x02\x00\x02", start + bytes(4) + b"\x02"):
             for length in (2**power, -(2**power)):
                 with pytest.raises(DamagedError):
-                    decode(definition, definition.parsed, 2, prefix + write_long(length) + bytes(100))
+                    decode(definition, version, 2, prefix + write_long(length) + bytes(100))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 12))
 def test_random_bytes_are_refused_or_decoded_completely(data, count):
-    for definition in (REPORT, REPORT_BATCH):
+    for definition, version, _ in VERSIONS.values():
         try:
-            columns = decode(definition, definition.parsed, count, data)
+            columns = decode(definition, version, count, data)
         except DamagedError:
             continue
-        assert len(encode_body(definition, to_rows(columns))) == len(data)
+        assert len(encode_body(definition, to_rows(columns), version)) == len(data)
 
 
 def test_encoded_lengths_are_those_of_the_reference_writer():
@@ -144,6 +203,10 @@ def test_encoded_lengths_are_those_of_the_reference_writer():
     rows = [{**_make_sample(1)[0], "cell": s * value, "group": next(texts)} for value in edge for s in (1, -1)]
     lengths = encoded_lengths(from_records(REPORT, rows))
     assert lengths.tolist() == [len(encode_body(REPORT, [row])) for row in rows]
+    sizes = [None, 0, 1, 63, 64, 8191, 8192]
+    batch_rows = [{**_make_batch_sample(1)[0], "ids": None if size is None else bytes(size)} for size in sizes]
+    lengths = encoded_lengths(from_records(REPORT_BATCH, batch_rows))
+    assert lengths.tolist() == [len(encode_body(REPORT_BATCH, [row])) for row in batch_rows]
 
 
 def _make_extended_schema():
@@ -186,12 +249,21 @@ def test_report_files_of_version_1_are_read(definition):
     assert rows == _make_sample(12)
 
 
+def test_batch_files_of_version_2_are_read():
+    with (Path(__file__).parent / "golden" / "2" / "report_batch.avro").open("rb") as stream:
+        header = read_header(stream)
+        block = read_block(stream, header.sync)
+    columns = decode(REPORT_BATCH, header.schema, block.count, inflate(block.data, header.codec))
+    assert to_rows(columns) == _make_batch_sample(12)
+
+
 def test_schema_fingerprints_are_golden():
     # Messages in the field carry these: a change of one is a new version of its schema.
     names = {name.hex(): definition.name for name, definition in BY_FINGERPRINT.items()}
     assert names == {
         "8d51ac06d359ba88": "hushgram.Report",
-        "f5c4f5368c715f19": "hushgram.ReportBatch",
+        "f5c4f5368c715f19": "hushgram.ReportBatch",  # version 1, which clients write
+        "0580311cd73006ce": "hushgram.ReportBatch",
         "de8ace491189a7f3": "hushgram.Histogram",  # version 1
         "c70c8832deeea172": "hushgram.Histogram",
         "1f4e7e8186349f12": "hushgram.Snapshot",  # version 1
@@ -215,6 +287,50 @@ def test_a_batch_of_messages_decodes_to_its_records(rows):
         int(place): row for places, columns in decoded for place, row in zip(places, to_rows(columns), strict=True)
     }
     assert [rows_by_place[index] for index in range(len(rows))] == rows
+
+
+def encode_first_version(row):
+    """A message as clients write it, and as every earlier version of the library did."""
+    return MARKER + next(iter(REPORT_BATCH.versions)) + encode_body(REPORT_BATCH, [row], FIRST_BATCH)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_messages_of_both_versions_are_read_from_one_poll(damaged):
+    """Where one is damaged, they are read message by message."""
+    rows = _make_batch_sample(12)
+    messages = [encode_first_version(row) if i % 2 else encode_message(REPORT_BATCH, row) for i, row in enumerate(rows)]
+    places = range(12)
+    if damaged:
+        messages[4], messages[5], places = messages[4][:-1], messages[5][:-1], [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+    decoded, refused = decode_reports(messages)
+    assert [refusal.index for refusal in refused] == ([5, 4] if damaged else [])
+    found = {int(place): row for group, columns in decoded for place, row in zip(group, to_rows(columns), strict=True)}
+    expected = {place: rows[place] if place % 2 == 0 else {**rows[place], "ids": None} for place in places}
+    assert {place: {"ids": None, **row} for place, row in found.items()} == expected
+    assert decode_message(messages[1])[1]["ids"] is None
+
+
+def test_records_of_batches_may_hold_ids():
+    row = _make_batch_sample(3)[2]
+    assert decode_message(encode_report(row))[1]["ids"] == row["ids"]
+    assert decode_message(encode_report({**row, "ids": row["ids"].hex()}))[1]["ids"] == row["ids"]
+    with pytest.raises(DamagedError, match="ids: got a value of type list, allowed: bytes"):
+        encode_report({**row, "ids": [row["ids"]]})
+
+
+def test_packed_batches_hold_their_cells_and_ids():
+    cells, ids = np.array([0, 255, 256, 65_535]), np.arange(64, dtype=np.uint8).reshape(-1, 16)
+    batch = pack_batch("commute", "bee7fcbcb7cce993", cells, 2, 5, None, ids)
+    record = decode_message(encode_message(REPORT_BATCH, batch))[1]
+    assert np.frombuffer(record["cells"], "<u2").tolist() == cells.tolist()
+    assert record["ids"] == bytes(range(64))
+    assert pack_batch("commute", "bee7fcbcb7cce993", cells, 2, 5)["ids"] is None
+    for wrong_ids in (ids[:3], ids.reshape(-1), ids[:0]):
+        with pytest.raises(ValueError, match="a row for each cell"):
+            pack_batch("commute", "bee7fcbcb7cce993", cells, 2, 5, None, wrong_ids)
+    for wrong_cells in (cells + 1, cells - 1):
+        with pytest.raises(ValueError, match="what 2 bytes hold"):
+            pack_batch("commute", "bee7fcbcb7cce993", wrong_cells, 2, 5)
 
 
 def test_damaged_messages_cost_only_themselves():

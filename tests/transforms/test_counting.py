@@ -14,7 +14,7 @@ from hushgram.schemas.records import Events
 from hushgram.transforms.collection_index import EARLIEST, CollectionIndex, cell_width
 from hushgram.transforms.counting import tally
 from hushgram.transforms.deduplication import first_of_each_id
-from hushgram.transforms.parsing import ORDER, accept
+from hushgram.transforms.judging import ORDER, accept
 from hushgram.transforms.uploads import Uploads, pieces, unpack
 
 HOUR = 3_600_000

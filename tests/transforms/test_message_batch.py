@@ -16,8 +16,9 @@ from hushgram.schemas.messages import LARGEST_MESSAGE, encode_message
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import FUTURE_ALLOWED, CollectionIndex
 from hushgram.transforms.counting import ParseAndTally, tally
+from hushgram.transforms.judging import accept
 from hushgram.transforms.kafka_client import TopicState
-from hushgram.transforms.parsing import Parser, accept
+from hushgram.transforms.parsing import Parser
 from hushgram.transforms.sources import kafka_polls as kafka
 from hushgram.transforms.sources.kafka import ReadKafka
 from hushgram.transforms.sources.kafka_positions import (

@@ -1,0 +1,256 @@
+"""The body of a request to reports, judged: pure, and within bounds whatever a stranger sends.
+
+What is refused is refused for the reasons of dead letters. The place of a refusal is the number of the report, or
+batch, in its body. The details of a refusal are for the answer only: they may quote what was sent.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hushgram._arrays import IntArray
+from hushgram.manifest.event_times import device_slice
+from hushgram.pipelines.collect.limits import LARGEST_JSON
+from hushgram.schemas.avro_schemas import REPORT_KINDS
+from hushgram.schemas.columns import ReportColumns, canonical_form, decode
+from hushgram.schemas.container import DamagedError, Header, inflate, read_block, read_header
+from hushgram.schemas.messages import decode_reports, encode_report
+from hushgram.schemas.records import Reason
+from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.judging import Judgement, judge
+from hushgram.transforms.uploads import Uploads
+
+SCHEMAS = {
+    canonical: (definition, version)
+    for definition in REPORT_KINDS.values()
+    for canonical, version in definition.canonical_versions.items()
+}
+"""The schemas that files may be written with: those of other people's making may describe any amount of memory."""
+CHUNK = 512
+"""Messages decoded at once: a damaged one makes those decoded with it slow."""
+ON_THE_WAY_MS = 60_000
+"""A report may take this long from here to where it is counted, and must not become too old meanwhile."""
+
+
+class TooLargeError(Exception):
+    """A body that would take more than is allowed when it is decompressed."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Reports that are not taken. `reports` is None if their number cannot be known; they count as one then."""
+
+    reason: Reason
+    reports: int | None
+    detail: str
+    place: int = 0
+    collection: str | None = None
+    """The name of the collection, if it is one of ours."""
+
+    @property
+    def counted(self) -> int:
+        return 1 if self.reports is None else self.reports
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A body: what is accepted of it, and what is not."""
+
+    accepted: tuple[Uploads, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+    @cached_property
+    def reports(self) -> int:
+        """How many are accepted."""
+        return sum(part.reports for part in self.accepted)
+
+
+@dataclass(frozen=True)
+class StricterIndex(CollectionIndex):
+    """Collections whose reports may be a little less old than they say."""
+
+    @cached_property
+    def max_ages(self) -> IntArray:
+        ages = np.array([collection.windows.max_age for collection in self.collections], dtype=np.int64)
+        return ages - np.minimum(ON_THE_WAY_MS, ages // 10)
+
+    @cached_property
+    def slices(self) -> dict[str, tuple[int, int]]:
+        """By collection, the length of the slices that times are cut to, and where one of them begins."""
+        return {collection.name: device_slice(collection.windows) for collection in self.collections}
+
+
+def cut_times(index: StricterIndex, columns: ReportColumns) -> ReportColumns:
+    """Event times cut to the slices of their collections, as devices should have done."""
+    times = columns.event_time.copy()
+    for code, name in enumerate(columns.collection.names):
+        if name in index.slices:
+            length, first = index.slices[name]
+            rows = columns.collection.codes == code
+            # Times that far away are refused in any case, and must not wrap around.
+            since = np.clip(times[rows], -(2**62), 2**62) - first
+            times[rows] = since // length * length + first
+    return replace(columns, event_time=times)
+
+
+def judge_columns(index: StricterIndex, columns: ReportColumns, now: int) -> Judgement:
+    """By what will be kept: a time that is too old once it is cut is too old."""
+    return judge(index, cut_times(index, columns), now, aged=True)
+
+
+def judge_messages(
+    index: StricterIndex, messages: Sequence[bytes], now: int
+) -> tuple[list[Uploads], dict[int, Refused]]:
+    """Messages, each of a sender of its own: what is accepted of all, and by number those that are not."""
+    accepted, refused = list[Uploads](), dict[int, Refused]()
+    for start in range(0, len(messages), CHUNK):
+        decoded, unreadable = decode_reports(messages[start : start + CHUNK])
+        for part in unreadable:
+            refused[start + part.index] = Refused(part.reason, part.reports, part.detail)
+        for places, columns in decoded:
+            judgement = judge_columns(index, columns, now)
+            if len(found := judgement.accepted):
+                accepted.append(found)
+            for row in np.flatnonzero(judgement.reason >= 0).tolist():
+                refused[start + int(places[row])] = _refused(judgement, np.array([row]))
+    return accepted, refused
+
+
+def judge_message(index: StricterIndex, message: bytes, now: int) -> Judged:
+    """One message: a Report or a ReportBatch."""
+    accepted, refused = judge_messages(index, [message], now)
+    return _nonempty(Judged(tuple(accepted), tuple(refused.values())))
+
+
+def judge_json(index: StricterIndex, body: bytes, now: int) -> Judged:
+    """One report, or a list of them, as objects with the fields of a Report; revision and id are hexadecimal digits.
+
+    >>> from hushgram import Collection
+    >>> index = StricterIndex((Collection(name="c", low=0, high=1, epsilon=1.0),))
+    >>> [refused] = judge_json(index, b'{"collection": "c", "cell": "3"}', 0).refused
+    >>> refused.reason, refused.detail
+    ('undecodable', 'revision: got none, allowed: 8 bytes, or their hexadecimal digits')
+    """
+    if len(body) > LARGEST_JSON:
+        raise TooLargeError
+    try:
+        parsed: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return Judged(refused=(Refused("undecodable", None, "a body that is no JSON"),))
+    records: list[Any] = parsed if isinstance(parsed, list) else [parsed]
+    messages, places, refused = list[bytes](), list[int](), list[Refused]()
+    for place, record in enumerate(records):
+        try:
+            if not isinstance(record, dict):
+                raise DamagedError("a report that is no object")
+            messages.append(encode_report(record))
+            places.append(place)
+        except DamagedError as error:
+            refused.append(Refused("undecodable", 1, str(error), place))
+    accepted, wrong = judge_messages(index, messages, now)
+    refused += [replace(part, place=places[number]) for number, part in wrong.items()]
+    return _nonempty(Judged(tuple(accepted), _by_reason(refused)))
+
+
+def judge_file(index: StricterIndex, body: bytes, now: int, limit: int) -> Judged:
+    """An Avro file of Reports or ReportBatches, written with one of the published schemas."""
+    stream = io.BytesIO(body)
+    file = _File(index, now, limit)
+    try:
+        header = read_header(stream)
+        while (block := read_block(stream, header.sync)) is not None:
+            if not file.add(header, block.count, block.data):
+                break
+    except DamagedError as error:
+        file.refused.append(Refused("undecodable", None, str(error), file.records))
+    return _nonempty(Judged(tuple(file.accepted), tuple(file.refused)))
+
+
+@dataclass
+class _File:
+    """A file that is read block by block."""
+
+    index: StricterIndex
+    now: int
+    limit: int
+    accepted: list[Uploads] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    records: int = 0
+    size: int = 0
+
+    def add(self, header: Header, count: int, data: bytes) -> bool:
+        """Whether the file can be read on."""
+        known = SCHEMAS.get(canonical_form(header.schema))
+        if known is None:
+            detail = "another schema than that of Report or ReportBatch, as published"
+            self.refused.append(Refused("unknown_schema", None, detail, self.records))
+            return False
+        plain = _inflated(data, header.codec, self.limit - self.size)
+        self.size += len(plain)
+        judgement = judge_columns(self.index, decode(*known, count, plain), self.now)
+        if len(found := judgement.accepted):
+            self.accepted.append(found)
+        for code in np.unique(judgement.reason[judgement.reason >= 0]).tolist():
+            refused = _refused(judgement, np.flatnonzero(judgement.reason == code))
+            self.refused.append(replace(refused, place=self.records + refused.place))
+        self.records += count
+        return True
+
+
+def _inflated(data: bytes, codec: str, limit: int) -> bytes:
+    try:
+        plain = inflate(data, codec, limit)
+    except DamagedError as error:
+        if "when decompressed" in str(error):
+            raise TooLargeError from None
+        raise
+    if len(plain) > limit:
+        raise TooLargeError
+    return plain
+
+
+def gunzip(body: bytes, limit: int) -> bytes:
+    """A body without its content encoding; `DamagedError` if it is not all of one gzip stream."""
+    decompressor = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        plain = decompressor.decompress(body, limit + 1)
+    except zlib.error:
+        raise DamagedError("a body that is no gzip") from None
+    if len(plain) > limit:
+        raise TooLargeError
+    if not decompressor.eof or decompressor.unused_data:
+        raise DamagedError("a body that is not one whole gzip stream")
+    return plain
+
+
+def _refused(judgement: Judgement, rows: IntArray) -> Refused:
+    refusal = judgement.refusal(rows)
+    name = judgement.columns.collection.names[judgement.columns.collection.codes[refusal.first_row]]
+    known = name if name in judgement.index.places else None
+    return Refused(refusal.reason, refusal.reports, refusal.detail, refusal.first_row, known)
+
+
+def _by_reason(refused: Sequence[Refused]) -> tuple[Refused, ...]:
+    """One for each reason and collection, with the first of them as the example."""
+    first: dict[tuple[str, str | None], Refused] = {}
+    counts: Counter[tuple[str, str | None]] = Counter()
+    for part in sorted(refused, key=lambda part: part.place):
+        key = part.reason, part.collection
+        first.setdefault(key, part)
+        counts[key] += part.counted
+    return tuple(replace(part, reports=counts[key]) for key, part in first.items())
+
+
+def _nonempty(judged: Judged) -> Judged:
+    if judged.reports or judged.refused:
+        return judged
+    return Judged(refused=(Refused("undecodable", None, "a body without reports"),))
