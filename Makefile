@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One BLAS thread: the arrays are small, and more threads than cores only wait for each other.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: setup packages docs demo stream-demo test test-fast test-under-load lint format benchmarks peers soak chaos accuracy widths coverage comparison paper clean
+.PHONY: setup packages docs demo stream-demo live-demo test test-fast test-under-load lint format benchmarks peers soak chaos accuracy widths coverage comparison paper clean
 
 setup: .venv/ready
 
@@ -75,6 +75,10 @@ ENGINE := prism
 
 stream-demo: setup
 	$(BIN)/python -m devtools.demo --engine $(ENGINE)
+
+# A page that asks for a number, the collector that takes it, and the distribution of all visitors, live.
+live-demo: setup
+	$(BIN)/python -m devtools.live_demo --engine $(ENGINE)
 
 benchmarks: setup
 	$(BIN)/python -m benchmarks.speed

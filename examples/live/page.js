@@ -25,7 +25,8 @@ find("form").addEventListener("submit", async (event) => {
   try {
     find("#sent").textContent = await send(slider.valueAsNumber);
   } catch (error) {
-    find("#sent").textContent = error instanceof OverBudgetError ? "That was enough for today: more would tell too much." : `${error}`;
+    const enough = error instanceof OverBudgetError;
+    find("#sent").textContent = enough ? "That was enough for today: more would tell too much." : `${error}`;
   }
   button.disabled = false;
 });
@@ -77,6 +78,6 @@ function readCell(message, collection) {
 }
 
 function mark(selector, value) {
-  find(".scale").hidden = false;
+  find(".scale").hidden = find(".legend").hidden = false;
   find(selector).style.left = `${100 * scale.place(value)}%`;
 }

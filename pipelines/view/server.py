@@ -60,9 +60,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = MOST_CONNECTIONS
 
-    def __init__(
-        self, index: ResultIndex, title: str, host: str, port: int, embedders: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, index: ResultIndex, title: str, host: str, port: int, embedders: Sequence[str] = ()) -> None:
         self.headers = make_headers(embedders)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.index = index
