@@ -1,5 +1,6 @@
 """Files that cannot run here, checked against published schemas, linters, and each other."""
 
+import argparse
 import json
 import re
 import subprocess
@@ -15,12 +16,18 @@ import pytest
 import yaml
 
 from devtools.tools import install, need, run, version
+from hushgram import load_collections
+from hushgram.pipelines.collect import command as collect
+from hushgram.pipelines.collect.server import STOP_SECONDS
 from tests.helpers.deployments import (
+    COLLECTOR,
     DEPLOY,
     DOCKERFILES,
+    FLINK,
     ROOT,
     find_images,
     list_containers,
+    load_collector,
     load_compose,
     load_manifests,
     load_pods,
@@ -175,7 +182,9 @@ def test_the_flink_deployment_is_valid_for_the_operator(flink_schema):
 
 
 @pytest.mark.parametrize(
-    "manifest", load_manifests(), ids=lambda manifest: f"{manifest['kind']} {manifest['metadata']['name']}"
+    "manifest",
+    [*load_manifests(), *load_manifests(COLLECTOR)],
+    ids=lambda manifest: f"{manifest['kind']} {manifest['metadata']['name']}",
 )
 def test_manifests_are_valid_for_kubernetes(manifest):
     if manifest["kind"] == "FlinkDeployment":
@@ -188,16 +197,19 @@ def test_manifests_are_valid_for_kubernetes(manifest):
         kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
 
 
-def test_all_manifests_are_in_one_namespace_that_refuses_rights():
-    [namespace] = select_manifests("Namespace")
+@pytest.mark.parametrize("folder", [FLINK, COLLECTOR], ids=format_path)
+def test_all_manifests_are_in_one_namespace_that_refuses_rights(folder):
+    [namespace] = select_manifests("Namespace", folder)
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    others = [manifest["metadata"].get("namespace") for manifest in load_manifests() if manifest["kind"] != "Namespace"]
+    others = [
+        manifest["metadata"].get("namespace") for manifest in load_manifests(folder) if manifest["kind"] != "Namespace"
+    ]
     assert set(others) == {namespace["metadata"]["name"]}
 
 
-@pytest.mark.parametrize("name", ["jobmanager", "taskmanager", "submit"])
+@pytest.mark.parametrize("name", ["jobmanager", "taskmanager", "submit", "collector"])
 def test_containers_have_no_rights(name):
-    pod = load_pods()[name]
+    pod = load_collector() if name == "collector" else load_pods()[name]
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     for container in list_containers(pod):
@@ -213,21 +225,21 @@ def test_containers_have_no_rights(name):
         assert all("value" not in variable for variable in container.get("env", [])), "secrets come from secrets"
 
 
-@pytest.mark.parametrize("name", ["jobmanager", "taskmanager", "submit"])
+@pytest.mark.parametrize("name", ["jobmanager", "taskmanager", "submit", "collector"])
 def test_volumes_mounted_by_pods_exist(name):
-    pod = load_pods()[name]
+    folder, pod = (COLLECTOR, load_collector()) if name == "collector" else (FLINK, load_pods()[name])
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     for container in list_containers(pod):
         assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes)
-    claims = {claim["metadata"]["name"] for claim in select_manifests("PersistentVolumeClaim")}
-    generated = yaml.safe_load((OPERATOR.parent / "kustomization.yaml").read_text())["configMapGenerator"]
+    claims = {claim["metadata"]["name"] for claim in select_manifests("PersistentVolumeClaim", folder)}
+    generated = yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]
     maps = {generator["name"]: generator["files"] for generator in generated}
-    guide = (DEPLOY / "flink" / "README.md").read_text()
+    guide = (folder.parent / "README.md").read_text()
     for volume in volumes.values():
         if "persistentVolumeClaim" in volume:
             assert volume["persistentVolumeClaim"]["claimName"] in claims
         if "configMap" in volume:
-            assert all((OPERATOR.parent / file).is_file() for file in maps[volume["configMap"]["name"]])
+            assert all((folder / file).is_file() for file in maps[volume["configMap"]["name"]])
         if "secret" in volume:
             assert f"create secret generic {volume['secret']['secretName']}" in guide
 
@@ -240,15 +252,49 @@ def kustomize():
 
 
 @pytest.mark.slow
-def test_kustomize_builds_all_manifests(kustomize):
-    command = [kustomize / "kustomize", "build", OPERATOR.parent]
+@pytest.mark.parametrize("folder", [FLINK, COLLECTOR], ids=format_path)
+def test_kustomize_builds_all_manifests(folder, kustomize):
+    command = [kustomize / "kustomize", "build", folder]
     completed = subprocess.run(command, capture_output=True, text=True, check=True)
     built_manifests = list(yaml.safe_load_all(completed.stdout))
     [collections] = [manifest for manifest in built_manifests if manifest["kind"] == "ConfigMap"]
     kubernetes_validate.validate(collections, kubernetes_validate.latest_version(), strict=True)
-    assert collections["data"]["collections.yaml"] == (OPERATOR.parent / "collections.yaml").read_text()
+    assert collections["data"]["collections.yaml"] == (folder / "collections.yaml").read_text()
     others = [manifest for manifest in built_manifests if manifest["kind"] != "ConfigMap"]
-    assert sorted(others, key=str) == sorted(load_manifests(), key=str)
+    assert sorted(others, key=str) == sorted(load_manifests(folder), key=str)
+
+
+def test_collectors_and_pipeline_know_the_same_collections():
+    definitions = [load_collections(folder / "collections.yaml") for folder in (FLINK, COLLECTOR)]
+    assert definitions[0] == definitions[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [load_collector()["containers"][0]["args"], load_compose()["services"]["collector"]["command"]],
+    ids=["kubernetes", "compose"],
+)
+def test_the_collector_knows_its_options(arguments):
+    parser = argparse.ArgumentParser()
+    collect.add_arguments(parser)
+    options = parser.parse_args(arguments)
+    collect.limits_of(options)  # which refuses what cannot be
+    assert (options.kafka, options.topic) != (None, None)
+
+
+def test_the_collector_is_asked_on_the_port_that_it_listens_on_and_ends_before_it_is_killed():
+    pod = load_collector()
+    [container] = pod["containers"]
+    [port] = container["ports"]
+    assert f"--port={port['containerPort']}" in container["args"]
+    assert {container[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")} == {
+        port["name"]
+    }
+    assert pod["terminationGracePeriodSeconds"] > STOP_SECONDS
+    [service] = select_manifests("Service", COLLECTOR)
+    assert service["spec"]["ports"][0]["targetPort"] == port["name"]
+    _, policy = select_manifests("NetworkPolicy", COLLECTOR)
+    assert [rule["ports"] for rule in policy["spec"]["ingress"]] == [[{"port": port["containerPort"]}]]
 
 
 def test_worker_containers_start_before_flink_and_are_restarted():
@@ -371,6 +417,8 @@ def read_image_sources():
         "flink": f"{flink}-java17",
         "hushgram": OURS,
         "hushgram-jobserver": OURS,
+        "hushgram-collector": OURS,
+        "python": f"{python}-slim-bookworm",
         # Tools and base images, which no metadata name.
         "maven": "3.9-eclipse-temurin-17",
         "eclipse-temurin": "17-jre",
@@ -394,7 +442,7 @@ def test_image_labels_and_the_flink_deployment_have_the_same_versions():
 
 
 def test_guides_name_no_other_versions():
-    versions = {"hushgram": OURS, "hushgram-jobserver": OURS, "stream": OURS, **read_image_sources()}
+    versions = {"stream": OURS, **read_image_sources()}
     versions |= {
         f"apache/beam_flink{version(JOB_SERVER, 'flink.line')}_job_server": version(JOB_SERVER, "beam.version")
     }

@@ -12,6 +12,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+FLINK, COLLECTOR = (DEPLOY / name / "kubernetes" for name in ("flink", "collector"))
+"""The folders of kustomizations."""
 DOCKERFILES = sorted(DEPLOY.rglob("Dockerfile*"))
 GUIDES = sorted(DEPLOY.rglob("*.md"))
 BLOCK = re.compile(r"^```sh *(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -21,15 +23,20 @@ def load_compose() -> dict[str, Any]:
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 
 
-def load_manifests() -> list[dict[str, Any]]:
-    """All resources that the kustomization lists."""
-    folder = DEPLOY / "flink" / "kubernetes"
+def load_manifests(folder: Path = FLINK) -> list[dict[str, Any]]:
+    """All resources that a kustomization lists."""
     names = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
     return [manifest for name in names for manifest in yaml.safe_load_all((folder / name).read_text())]
 
 
-def select_manifests(kind: str) -> list[dict[str, Any]]:
-    return [manifest for manifest in load_manifests() if manifest["kind"] == kind]
+def select_manifests(kind: str, folder: Path = FLINK) -> list[dict[str, Any]]:
+    return [manifest for manifest in load_manifests(folder) if manifest["kind"] == kind]
+
+
+def load_collector() -> dict[str, Any]:
+    """The specification of the collector's pod."""
+    [deployment] = select_manifests("Deployment", COLLECTOR)
+    return deployment["spec"]["template"]["spec"]
 
 
 def load_pods() -> dict[str, dict[str, Any]]:
@@ -77,11 +84,11 @@ def find_images() -> Iterator[tuple[Path, str]]:
     for service in load_compose()["services"].values():
         yield DEPLOY / "compose.yaml", service["image"]
     [flink] = select_manifests("FlinkDeployment")
-    yield DEPLOY / "flink" / "kubernetes" / "flink.yaml", flink["spec"]["image"]
-    for pod in load_pods().values():
+    yield FLINK / "flink.yaml", flink["spec"]["image"]
+    for folder, pod in [(COLLECTOR, load_collector()), *((FLINK, pod) for pod in load_pods().values())]:
         for container in list_containers(pod):
             if "image" in container:
-                yield DEPLOY / "flink" / "kubernetes", container["image"]
+                yield folder, container["image"]
 
 
 def read_blocks(guide: Path) -> list[tuple[str, str]]:
