@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import resource
 import socket
 import ssl
@@ -38,6 +39,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: App, limits: Limits, counts: Counts, certificate: Certificate | None = None) -> None:
         self.app, self.guard = app, Guard(limits, counts)
+        logging.getLogger("uvicorn").setLevel(logging.CRITICAL + 1)  # every bad request would be a line
         super().__init__(
             uvicorn.Config(
                 app,
