@@ -1,6 +1,7 @@
 """What a source has read, to uploads: what cannot be used comes out as a dead letter, and nothing raises on data.
 
-An upload is accepted or refused as a whole, for the first reason that applies.
+A report, or a batch of them, is accepted or refused as a whole, for the first reason that applies. Then a batch whose
+reports have ids is taken apart: each of them is an upload of its own, as if it had been sent alone.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from hushgram._arrays import BoolArray, IntArray
 from hushgram.revisions import explain_unknown
 from hushgram.schemas.avro_schemas import REPORT_KINDS, Definition
-from hushgram.schemas.columns import Labels, ReportColumns, decode
+from hushgram.schemas.columns import ID_BYTES, Labels, ReportColumns, decode, id_numbers
 from hushgram.schemas.container import LARGEST_BLOCK, DamagedError, inflate
 from hushgram.schemas.messages import decode_reports
 from hushgram.schemas.records import DeadLetter, Reason
@@ -29,6 +31,8 @@ ORDER: tuple[Reason, ...] = (
     "unknown_revision",
     "ragged_cells",
     "cell_out_of_range",
+    "conflicting_ids",
+    "ragged_ids",
     "unknown_group",
     "from_the_future",
     "too_old",
@@ -165,6 +169,7 @@ def accept(
     judged.refuse("unknown_revision", revision < 0)
 
     sizes, cells = _cells(columns, alphabet, judged)
+    _judge_ids(columns, sizes, judged)
     judged.refuse("unknown_group", group == -2)
     judged.refuse("from_the_future", columns.event_time > received + FUTURE_ALLOWED)
     judged.refuse("too_old", columns.event_time < EARLIEST)
@@ -175,7 +180,7 @@ def accept(
     everything = Uploads(
         collection, revision, group, columns.event_time, columns.has_id, columns.id, np.maximum(sizes, 0), cells
     )
-    accepted = everything if judged.fine.all() else everything.take(judged.fine)
+    accepted = _each_with_its_id(everything.take(judged.fine), columns, judged.fine)
     times = np.broadcast_to(received, rows)
     return accepted, _refusals(index, columns, times, judged.reason, sizes, alphabet)
 
@@ -209,6 +214,25 @@ def _cells(columns: ReportColumns, alphabet: IntArray, judged: _Judged) -> tuple
         greatest = np.maximum.reduceat(cells, (np.cumsum(sizes) - sizes)[filled])
         judged.reason[filled[greatest >= alphabet[filled]]] = ORDER.index("cell_out_of_range")
     return np.where(alphabet > 0, np.where(lengths % widths == 0, lengths // widths, -1), -1), cells
+
+
+def _judge_ids(columns: ReportColumns, sizes: IntArray, judged: _Judged) -> None:
+    """A batch has an id, or its reports have one each; as many as there are cells."""
+    if columns.ids is not None:
+        lengths = np.array([-1 if ids is None else len(ids) for ids in columns.ids], dtype=np.int64)
+        judged.refuse("conflicting_ids", (lengths >= 0) & columns.has_id)
+        judged.refuse("ragged_ids", (lengths >= 0) & (lengths != ID_BYTES * sizes))
+
+
+def _each_with_its_id(accepted: Uploads, columns: ReportColumns, rows: BoolArray) -> Uploads:
+    """The accepted rows, of which batches with ids are taken apart."""
+    if columns.ids is None:
+        return accepted
+    of_rows = list(compress(columns.ids, rows))
+    apart = np.array([ids is not None for ids in of_rows], dtype=bool)
+    if not apart.any():
+        return accepted
+    return accepted.take_apart(apart, id_numbers(b"".join(ids for ids in of_rows if ids is not None)))
 
 
 def _unpacked(packed: Sequence[bytes], rows: IntArray, width: int) -> IntArray:
@@ -254,6 +278,8 @@ def _detail(
         "unknown_collection": f"collection {name!r}",
         "ragged_cells": f"a batch of {name!r} whose bytes are no whole number of cells",
         "cell_out_of_range": f"a batch of {name!r} with a cell beyond {alphabet - 1}",
+        "conflicting_ids": f"a batch of {name!r} with both id and ids, allowed: one of them",
+        "ragged_ids": f"a batch of {name!r} whose ids are not {ID_BYTES} bytes for each cell",
         "unknown_group": f"group {group!r} of {name!r}",
         "from_the_future": times,
         "too_old": times,
