@@ -18,7 +18,7 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from hushgram._arrays import BoolArray, IntArray
-from hushgram.schemas.columns import UIntArray
+from hushgram.schemas.columns import ID_BYTES, UIntArray
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import TallyUploads
@@ -95,7 +95,6 @@ def known_ids(attempt: Attempt, shard: int) -> UIntArray:
     return np.concatenate(found)
 
 
-ID_BYTES = 16
 CHUNK_IDS = 1 << 16
 EXPIRY = struct.Struct("<q")
 
