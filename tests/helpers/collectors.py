@@ -201,12 +201,15 @@ def read_to_end(connection: socket.socket) -> bytes:
 class Collector(Program):
     """`hushgram collect` as a person starts it, keeping reports in a folder."""
 
+    prefix: tuple[str, ...] = ()
+    """What runs the command."""
+
     def __init__(self, folder: Path, *options: object, output: Path | None = None, yaml: str = YAML) -> None:
         (folder / "collections.yaml").write_text(yaml)
         self.output = output or folder / "kept"
         where = () if "--kafka" in options else ("--output", self.output)
         arguments = ["collect", "--collections", folder / "collections.yaml", *where, *options]
-        super().__init__([*COMMAND, *arguments, *([] if "--port" in options else ["--port", 0])], folder)
+        super().__init__([*self.prefix, *COMMAND, *arguments, *([] if "--port" in options else ["--port", 0])], folder)
         assert self.process.stdout is not None
         self.first_line = self.process.stdout.readline()
         found = re.match(r"https?://127\.0\.0\.1:(\d+)/", self.first_line)
