@@ -63,8 +63,8 @@ wrk.headers["Content-Type"] = "{kind}"
 """
 MESSAGE, FILE = "application/vnd.hushgram.report", "application/vnd.apache.avro"
 IN_A_FILE = 10_000
-CONNECTIONS, UPLOADERS = 256, 8
-WAIT = "20ms"
+CONNECTIONS, UPLOADERS = 1000, 8
+WAIT = "50ms"
 ROUNDS = 3
 PACED = 200
 """Connections at half load, each of which sends now and then."""

@@ -119,9 +119,11 @@ class InProcess:
 
         async def all_of_it() -> Any:
             self.intake.start()
+            self.app.deadlines.start()
             try:
                 return await work()
             finally:
+                self.app.deadlines.stop()
                 await self.intake.stop()
 
         return asyncio.run(all_of_it())
