@@ -1,4 +1,4 @@
-"""Work that may take only so long, looked at now and then: a timer for each request would cost nearly as much as one."""
+"""Work that may take only so long, looked at now and then: a timer for each request would cost as much as the rest."""
 
 from __future__ import annotations
 

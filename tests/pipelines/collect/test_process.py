@@ -1,14 +1,17 @@
 """The collector as a person runs it: real clients, what it leaves behind of them, strangers, full disks, its end."""
 
+import argparse
 import gzip
 import http.client
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -18,6 +21,9 @@ import pytest
 
 from devtools.processes import eventually
 from hushgram.pipelines.cli import command
+from hushgram.pipelines.collect import command as collect
+from hushgram.pipelines.collect.file_sink import FileSink
+from hushgram.pipelines.collect.limits import LARGEST_HEAD, LARGEST_JSON, MOST_PIPELINED, Limits
 from tests.helpers.clients import load_reference
 from tests.helpers.collectors import (
     FILE,
@@ -310,8 +316,6 @@ def test_a_port_that_is_taken_ends_at_once_with_a_line(tmp_path, monkeypatch, ca
 
 
 def test_leftovers_of_killed_collectors_are_removed_and_no_others(tmp_path):
-    from hushgram.pipelines.collect.file_sink import FileSink
-
     old, young, strange = (tmp_path / name for name in (".reports-1.avro.aa", ".reports-2.avro.bb", ".other"))
     for path in (old, young, strange):
         path.touch()
@@ -319,3 +323,37 @@ def test_leftovers_of_killed_collectors_are_removed_and_no_others(tmp_path):
         os.utime(path, (time.time() - 7200,) * 2)
     FileSink(str(tmp_path))
     assert {path.name for path in tmp_path.iterdir()} == {young.name, strange.name, "dead_letters"}
+
+
+def test_the_collector_needs_no_beam():
+    """Its extra does not bring it, and its memory need not hold it."""
+    absent = ("apache_beam", "pyarrow", "rich", "pandas", "grpc")
+    code = f"import hushgram.pipelines.collect.command, sys; print([name for name in {absent} if name in sys.modules])"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert run.stdout == "[]\n"
+
+
+def test_the_page_of_the_collector_names_options_and_defaults_that_there_are():
+    parser = argparse.ArgumentParser()
+    collect.add_arguments(parser)
+    page = (Path(__file__).parents[3] / "docs" / "collect.md").read_text(encoding="utf-8")
+    others = {"--watch", "--input", "--help"}  # of stream and aggregate
+    assert set(re.findall(r"--[a-z][a-z-]+", page)) - others <= set(parser._option_string_actions)
+    limits = collect.limits_of(parser.parse_args(["--collections", "c", "--output", "o"]))
+    assert limits == Limits()
+    figures = {
+        "`--largest-body`.*4MiB": limits.largest_body == 4 * MIB,
+        "JSON 1 MiB": LARGEST_JSON == MIB,
+        "`--queue`.*256MiB": limits.largest_queue == 256 * MIB,
+        r"`--connections` \| 4096": limits.connections == 4096,
+        "headers.*16 KiB": LARGEST_HEAD == 16 * 1024,
+        "time for a body.*60 s": limits.body_seconds == 60,
+        "without a whole request.*20 s": limits.idle_seconds == 20,
+        r"ahead on one connection \| 8": MOST_PIPELINED == 8,
+        r"`--wait` \(1 s\)": limits.wait_seconds == 1,
+        r"`--reports` \(100 000\)": limits.reports == 100_000,
+    }
+    for pattern, holds in figures.items():
+        assert holds, pattern
+        assert re.search(pattern, page), pattern
