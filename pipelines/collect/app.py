@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from hushgram.pipelines.cli.console import complain
 from hushgram.pipelines.collect.answers import (
     AWAY,
     FAILED,
@@ -41,6 +40,7 @@ from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.deadlines import Deadlines
 from hushgram.pipelines.collect.intake import Intake, Outcome, now_ms
 from hushgram.pipelines.collect.limits import Limits, Room
+from hushgram.pipelines.collect.log import tell
 from hushgram.pipelines.collect.manifests import Manifest
 from hushgram.pipelines.collect.sink import AwayError
 from hushgram.pipelines.collect.tokens import Tokens
@@ -156,7 +156,7 @@ class App:
             except LeftError:
                 return
             except Exception as error:  # whose text may quote what was sent
-                complain(f"a request failed: {type(error).__name__}")
+                tell(f"a request failed: {type(error).__name__}")
                 answer = FAILED
             self.counts.answers[answer.status] += 1
             await send(answer.start)
@@ -196,7 +196,7 @@ class App:
     def _own(self, path: str) -> Answer:
         """For those who run the collector."""
         if path == "/healthz":
-            return HEALTHY
+            return HEALTHY if self.intake.works else FAILED
         if path == "/readyz":
             return STOPPING if self.stopping else AWAY if self.intake.away is not None else HEALTHY
         if path == "/metrics":

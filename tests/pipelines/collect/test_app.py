@@ -260,6 +260,36 @@ def test_an_error_of_ours_is_no_acknowledgement_and_no_outage(collector, monkeyp
     assert capsys.readouterr().err == "hushgram: keeping failed: ZeroDivisionError\n"
 
 
+def test_a_log_that_nobody_reads_stops_nothing(collector, monkeypatch):
+    monkeypatch.setattr(intake, "PROBE_SECONDS", 0.05)
+
+    def fail(*_, **__):
+        raise BrokenPipeError
+
+    async def work():
+        monkeypatch.setattr("builtins.print", fail)
+        collector.sink.away = "gone"
+        first = (await collector.post(make_message(1)))[0]
+        collector.sink.away = None
+        while collector.intake.away is not None:
+            await asyncio.sleep(0.01)
+        return first, (await collector.post(make_message(1)))[0]
+
+    assert collector.run(work) == (503, 202)
+
+
+def test_a_collector_that_can_keep_nothing_any_more_is_not_healthy(collector):
+    async def work():
+        collector.intake._keeping.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        status = (await collector.ask("GET", "/healthz"))[0]
+        collector.intake._keeping = None
+        return status
+
+    assert collector.run(work) == 500
+
+
 def test_a_body_that_takes_too_long_is_answered_408(collector):
     collector = InProcess(Limits(body_seconds=0.1))
 

@@ -17,6 +17,7 @@ from hushgram.manifest.event_times import device_slice
 from hushgram.pipelines.collect.bodies import (
     CHUNK,
     LARGEST_JSON,
+    MOST_BLOCKS,
     StricterIndex,
     TooLargeError,
     cut_times,
@@ -194,6 +195,13 @@ def test_a_block_that_is_a_bomb_is_refused_before_it_bursts():
     body = stream.getvalue() + write_long(10_000_000) + write_long(len(data)) + data + b"s" * 16
     with pytest.raises(TooLargeError):
         judge_file(INDEX, body, NOW, LIMIT)
+
+
+def test_a_file_of_many_tiny_blocks_is_decoded_at_once_and_of_too_many_refused():
+    rows = [row(number) for number in range(MOST_BLOCKS)]
+    assert judge_file(INDEX, encode_avro_file(rows, codec="null", sync=1), NOW, LIMIT).reports == MOST_BLOCKS
+    judged = judge_file(INDEX, encode_avro_file([*rows, rows[0]], codec="null", sync=1), NOW, LIMIT)
+    assert (judged.reports, judged.refused[0].reason) == (0, "undecodable")
 
 
 def test_a_file_with_a_schema_of_its_own_is_refused_unread():

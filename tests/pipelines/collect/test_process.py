@@ -22,6 +22,7 @@ import pytest
 from devtools.processes import eventually
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.collect import command as collect
+from hushgram.pipelines.collect.bodies import MOST_BLOCKS
 from hushgram.pipelines.collect.file_sink import FileSink
 from hushgram.pipelines.collect.limits import LARGEST_HEAD, LARGEST_JSON, MOST_PIPELINED, Limits
 from tests.helpers.clients import load_reference
@@ -343,6 +344,7 @@ def test_the_page_of_the_collector_names_options_and_defaults_that_there_are():
     limits = collect.limits_of(parser.parse_args(["--collections", "c", "--output", "o"]))
     assert limits == Limits()
     figures = {
+        "blocks of an Avro file.*4096": MOST_BLOCKS == 4096,
         "`--largest-body`.*4MiB": limits.largest_body == 4 * MIB,
         "JSON 1 MiB": LARGEST_JSON == MIB,
         "`--queue`.*256MiB": limits.largest_queue == 256 * MIB,
