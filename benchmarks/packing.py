@@ -15,12 +15,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import hushgram.beam as hg
-from benchmarks.batch import HOURS, YAML, time_ours
+from benchmarks.batch import YAML
 from benchmarks.streams import encode_messages
 from hushgram import Collection, load_collections
 from hushgram.pipelines.simulate import command
@@ -43,13 +44,19 @@ def read_messages(path: str) -> Iterator[bytes]:
             yield file.read(int.from_bytes(length, "little"))
 
 
-def time_messages(path: Path, collection: Collection) -> float:
-    """Seconds from messages to snapshots."""
+def time_pipeline(source: Any, collection: Collection) -> float:
+    """Seconds from a source of reports to snapshots."""
     start = time.perf_counter()
     with beam.Pipeline(options=PipelineOptions(["--runner=FnApiRunner"])) as pipeline:
-        messages = pipeline | beam.Create([str(path)]) | beam.FlatMap(read_messages).with_output_types(bytes)
-        messages | hg.AggregateReports([collection])
+        pipeline | source | hg.AggregateReports([collection])
     return time.perf_counter() - start
+
+
+def build_source(kind: str, name: str, base: Path) -> Any:
+    if kind == "files":
+        return hg.ReadReports(base / name / "*.avro")
+    path = str(base / f"{name}.messages")
+    return beam.Create([path]) | "Messages" >> beam.FlatMap(read_messages).with_output_types(bytes)
 
 
 def main() -> None:
@@ -61,27 +68,23 @@ def main() -> None:
         collections = base / "collections.yaml"
         collections.write_text(YAML)
         [collection] = load_collections(collections).values()
-        simulation = ["--collections", str(collections), "--reports", str(reports), "--hours", str(HOURS)]
+        simulation = ["--collections", str(collections), "--reports", str(reports), "--hours", "1"]
         command.run([*simulation, "--ids", "--output", str(base / "single")])
         command.run([*simulation, "--ids", "reports", "--packed", "--output", str(base / "packed")])
-        for name, packed in (("single", False), ("packed", True)):
-            messages = encode_messages(collection, reports, packed, ids=True, report_ids=True)
+        for name, is_packed in (("single", False), ("packed", True)):
+            messages = encode_messages(collection, reports, is_packed, ids=True, report_ids=True)
             write_messages(base / f"{name}.messages", messages)
 
         print("| what | measured | target |\n|---|---|---|")
-        for what, target in (("messages", "≥ 5×"), ("files", "")):
+        for kind, target in (("messages", "≥ 5×"), ("files", "")):
             seconds: dict[str, list[float]] = {"single": [], "packed": []}
-            for repeat in range(REPEATS):
+            for _ in range(REPEATS):
                 for name, times in seconds.items():
-                    if what == "messages":
-                        times.append(time_messages(base / f"{name}.messages", collection))
-                    else:
-                        output = base / f"{name}-results-{repeat}"
-                        times.append(time_ours(collections, str(base / name / "*.avro"), output))
-            single, packed_ = (reports / min(times) for times in seconds.values())
-            rates = f"{packed_ / 1e3:,.0f} k/s against {single / 1e3:,.0f} k/s"
-            label = f"batches of 1000 with an id for each report, as {what}, against single reports with ids"
-            print(f"| {label} | {packed_ / single:.1f}× ({rates}) | {target} |")
+                    times.append(time_pipeline(build_source(kind, name, base), collection))
+            single, packed = (reports / min(times) for times in seconds.values())
+            rates = f"{packed / 1e3:,.0f} k/s against {single / 1e3:,.0f} k/s"
+            label = f"batches of 1000 with an id for each report, as {kind}, against single reports with ids"
+            print(f"| {label} | {packed / single:.1f}× ({rates}) | {target} |")
 
 
 if __name__ == "__main__":
