@@ -79,6 +79,7 @@ stream-demo: setup
 benchmarks: setup
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.batch
+	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.stream
 	$(BIN)/python -m benchmarks.view
 

@@ -241,6 +241,8 @@ def _columns(frame: pl.DataFrame) -> ReportColumns:
 
 def _numbers(octets: pl.Series, count: int) -> UIntArray:
     """Each row's bytes as `count` numbers of eight bytes, the first byte highest; null as zeros."""
+    if octets.null_count() == len(octets):
+        return np.zeros((len(octets), count), dtype=np.uint64)
     filled = octets.fill_null(bytes(8 * count)) if octets.null_count() else octets
     return filled.bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="big").to_numpy()
 

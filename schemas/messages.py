@@ -43,11 +43,15 @@ class RefusedMessage:
     reports: int | None = None
 
 
-def encode_message(definition: Definition, record: Mapping[str, Any]) -> bytes:
-    """One record as a message: two marker bytes, the schema's fingerprint, the record."""
+def encode_message(definition: Definition, record: Mapping[str, Any], version: bytes | None = None) -> bytes:
+    """One record as a message: two marker bytes, the schema's fingerprint, the record.
+
+    Given the fingerprint of an earlier version, as that has it: without the fields that came later.
+    """
+    fingerprint = definition.fingerprint if version is None else version
     stream = io.BytesIO()
-    stream.write(MARKER + definition.fingerprint)
-    fastavro.schemaless_writer(stream, definition.parsed, dict(record))
+    stream.write(MARKER + fingerprint)
+    fastavro.schemaless_writer(stream, definition.versions[fingerprint], dict(record))
     return stream.getvalue()
 
 

@@ -122,7 +122,7 @@ def _make_batch_sample(count=12):
 @pytest.mark.parametrize("kind", ["batches of version 1", "batches"])
 def test_a_flipped_bit_of_a_batch_is_refused_or_still_a_batch(kind):
     definition, version, _ = VERSIONS[kind]
-    rows = _make_batch_sample()
+    rows = _make_batch_sample(8)
     block = encode_body(definition, rows, version)
     accepted = refused = 0
     for position in range(len(block)):
@@ -291,7 +291,9 @@ def test_a_batch_of_messages_decodes_to_its_records(rows):
 
 def encode_first_version(row):
     """A message as clients write it, and as every earlier version of the library did."""
-    return MARKER + next(iter(REPORT_BATCH.versions)) + encode_body(REPORT_BATCH, [row], FIRST_BATCH)
+    message = encode_message(REPORT_BATCH, row, bytes.fromhex("f5c4f5368c715f19"))
+    assert message == MARKER + bytes.fromhex("f5c4f5368c715f19") + encode_body(REPORT_BATCH, [row], FIRST_BATCH)
+    return message
 
 
 @pytest.mark.parametrize("damaged", [False, True])
