@@ -13,7 +13,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,8 +22,8 @@ from devtools.processes import eventually
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.collect import command as collect
 from hushgram.pipelines.collect.bodies import MOST_BLOCKS
-from hushgram.pipelines.collect.file_sink import FileSink
 from hushgram.pipelines.collect.limits import LARGEST_HEAD, LARGEST_JSON, MOST_PIPELINED, Limits
+from hushgram.transforms.sources.directory import listing
 from tests.helpers.clients import load_reference
 from tests.helpers.collectors import (
     FILE,
@@ -76,6 +75,10 @@ def test_the_reference_client_is_served_and_the_pipeline_counts_its_reports(coll
     arguments = ["--collections", str(tmp_path / "collections.yaml"), "--input", str(collector.output / "*.avro")]
     assert command.main(["check", *arguments]) == 0
     assert "23 " in capsys.readouterr().out.splitlines()[0]
+    # What `stream --watch` finds in the folder: the reports, and nothing else to wonder about.
+    files, passed_over = listing(str(collector.output))
+    assert set(files) == set(map(str, collector.output.glob("reports-*.avro")))
+    assert passed_over == {}
 
 
 def test_nothing_of_a_client_is_written_anywhere(tmp_path):
@@ -314,16 +317,6 @@ def test_a_port_that_is_taken_ends_at_once_with_a_line(tmp_path, monkeypatch, ca
         port = str(taken.getsockname()[1])
         assert command.main(["collect", "--collections", "collections.yaml", "--output", "out", "--port", port]) == 2
     assert "Address already in use; --port 0 takes a free one" in capsys.readouterr().err
-
-
-def test_leftovers_of_killed_collectors_are_removed_and_no_others(tmp_path):
-    old, young, strange = (tmp_path / name for name in (".reports-1.avro.aa", ".reports-2.avro.bb", ".other"))
-    for path in (old, young, strange):
-        path.touch()
-    for path in (old, strange):
-        os.utime(path, (time.time() - 7200,) * 2)
-    FileSink(str(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} == {young.name, strange.name, "dead_letters"}
 
 
 def test_the_collector_needs_no_beam():
