@@ -76,12 +76,13 @@ ENGINE := prism
 stream-demo: setup
 	$(BIN)/python -m devtools.demo --engine $(ENGINE)
 
-benchmarks: setup
+benchmarks: setup packages
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.stream
 	$(BIN)/python -m benchmarks.view
+	$(BIN)/python -m benchmarks.collect --idle 10000
 
 # Other libraries beside ours, in an environment of their own.
 peers: setup
