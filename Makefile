@@ -80,11 +80,13 @@ stream-demo: setup
 live-demo: setup
 	$(BIN)/python -m devtools.live_demo --engine $(ENGINE)
 
-benchmarks: setup
+benchmarks: setup packages
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.batch
+	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.stream
 	$(BIN)/python -m benchmarks.view
+	$(BIN)/python -m benchmarks.collect --idle 10000
 
 # Other libraries beside ours, in an environment of their own.
 peers: setup

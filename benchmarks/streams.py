@@ -36,13 +36,16 @@ class VisiblePane:
     visible_at: float
 
 
-def encode_messages(collection: Collection, count: int, packed: bool, ids: bool, seed: int = 1) -> list[bytes]:
-    """Messages of one minute ago: single reports, or batches of a thousand."""
+def encode_messages(
+    collection: Collection, count: int, packed: bool, ids: bool, seed: int = 1, report_ids: bool = False
+) -> list[bytes]:
+    """Messages of one minute ago: single reports, or batches of a thousand, with `report_ids` with an id for each."""
     rng = np.random.default_rng(seed)
     times = np.full(count, time.time_ns() // 1_000_000 - 60_000)
     devices = simulate_devices(collection, draw_for(collection, "beta(5,2)"), times, rng)
     if packed:
-        return [encode_message(REPORT_BATCH, batch) for _, batch in batches(collection, devices, rng if ids else None)]
+        packed_devices = batches(collection, devices, rng if ids else None, report_ids)
+        return [encode_message(REPORT_BATCH, batch) for _, batch in packed_devices]
     return encode_report_messages(*columns(collection, devices, rng if ids else None))
 
 

@@ -11,6 +11,7 @@ command -v mvn >/dev/null || wanted="$wanted maven"
 command -v node >/dev/null || wanted="$wanted nodejs"
 command -v npm >/dev/null || wanted="$wanted npm"
 command -v ps >/dev/null || wanted="$wanted procps"
+command -v wrk >/dev/null || wanted="$wanted wrk"
 command -v promtool >/dev/null || wanted="$wanted prometheus"
 [ -n "$wanted" ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

@@ -28,6 +28,7 @@ HOW_TO_GET = {
     "promtool": "alert rules are tested by Prometheus' own program: on Debian `apt-get install prometheus`",
     "node": "the TypeScript client is run by Node.js 20 or later: on Debian `apt-get install nodejs`",
     "npm": "the TypeScript client is built by packages of npm: on Debian `apt-get install npm`",
+    "wrk": "the collector is measured with wrk: on Debian `apt-get install wrk`",
     "ps": "processes are watched with ps: on Debian `apt-get install procps`",
 }
 

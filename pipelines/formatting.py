@@ -216,6 +216,8 @@ REASONS_IN_WORDS = {
     "unknown_revision": "parameters (domain, ε, mechanism) that the collection neither has nor lists under `previous`",
     "cell_out_of_range": "an answer that no device could have drawn",
     "ragged_cells": "a batch whose length is no whole number of answers",
+    "conflicting_ids": "a batch with an id for all of it and ids for its reports",
+    "ragged_ids": "a batch with fewer or more ids than reports",
     "unknown_group": "a group that the collection does not list",
     "from_the_future": "an event time later than its receipt",
     "too_old": "received later after its event than the collection allows",

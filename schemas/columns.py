@@ -27,6 +27,7 @@ LEAST_RECORD = 1 + 8 + 1 + 1 + 1 + 1
 """The shortest record of any schema: an empty name, a revision, an empty cell or none, a time, two nulls."""
 
 
+ID_BYTES = 16
 FEW_LABELS = 8
 """Up to this many distinct texts are found faster by comparing with each than by a join."""
 
@@ -68,6 +69,15 @@ def revision_number(revision: str) -> int:
     '0xbee7fcbcb7cce993'
     """
     return int(revision, 16)
+
+
+def id_numbers(ids: bytes) -> UIntArray:
+    """Ids that stand end to end as columns hold them: a row of two numbers for each.
+
+    >>> id_numbers(bytes(7) + b"\\x01" + bytes(7) + b"\\x02").tolist()
+    [[1, 2]]
+    """
+    return np.frombuffer(ids, dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
 
 def decode(
@@ -169,7 +179,7 @@ def encoded_lengths(columns: ReportColumns, data: bytes | None = None) -> IntArr
     else:
         assert columns.packed is not None
         start += _with_prefix(_octet_lengths(columns.packed))
-    nullable = [_text_lengths(columns.group), 16 * columns.has_id.astype(np.int64)]
+    nullable = [_text_lengths(columns.group), ID_BYTES * columns.has_id.astype(np.int64)]
     if columns.ids is not None:
         present = np.array([ids is not None for ids in columns.ids], dtype=bool)
         nullable.append(np.where(present, _with_prefix(_octet_lengths(columns.ids)), 0))
@@ -231,6 +241,8 @@ def _columns(frame: pl.DataFrame) -> ReportColumns:
 
 def _numbers(octets: pl.Series, count: int) -> UIntArray:
     """Each row's bytes as `count` numbers of eight bytes, the first byte highest; null as zeros."""
+    if octets.null_count() == len(octets):
+        return np.zeros((len(octets), count), dtype=np.uint64)
     filled = octets.fill_null(bytes(8 * count)) if octets.null_count() else octets
     return filled.bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="big").to_numpy()
 

@@ -23,8 +23,13 @@ PREFIX = len(MARKER) + 8
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FEW = 8
+"""So few messages are decoded one by one as soon as by halves."""
 LARGEST_MESSAGE = 1 << 22
 """A message of more bytes is refused unread. By default brokers take a quarter of this."""
+
+
+Decoded = tuple[IntArray, ReportColumns]
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,15 @@ class RefusedMessage:
     reports: int | None = None
 
 
-def encode_message(definition: Definition, record: Mapping[str, Any]) -> bytes:
-    """One record as a message: two marker bytes, the schema's fingerprint, the record."""
+def encode_message(definition: Definition, record: Mapping[str, Any], version: bytes | None = None) -> bytes:
+    """One record as a message: two marker bytes, the schema's fingerprint, the record.
+
+    Given the fingerprint of an earlier version, as that has it: without the fields that came later.
+    """
+    fingerprint = definition.fingerprint if version is None else version
     stream = io.BytesIO()
-    stream.write(MARKER + definition.fingerprint)
-    fastavro.schemaless_writer(stream, definition.parsed, dict(record))
+    stream.write(MARKER + fingerprint)
+    fastavro.schemaless_writer(stream, definition.versions[fingerprint], dict(record))
     return stream.getvalue()
 
 
@@ -126,11 +135,12 @@ def decode_message(message: bytes) -> tuple[Definition, dict[str, Any]]:
 
 def decode_reports(
     messages: Sequence[bytes | None],
-) -> tuple[list[tuple[IntArray, ReportColumns]], list[RefusedMessage]]:
+) -> tuple[list[Decoded], list[RefusedMessage]]:
     """The reports of a whole poll as columns, by schema, each with its messages' places; and what cannot be used.
 
     The bodies of one schema's messages, joined, are one Avro block. Every record must end where its message does; if
-    one does not, a damaged body has shifted those after it, and the poll is decoded message by message.
+    one does not, a damaged body has shifted those after it, and the poll is decoded in parts, the part around the
+    damage message by message. So there may be several columns of one schema.
     """
     refused: list[RefusedMessage] = []
     places: dict[bytes, list[int]] = {prefix: [] for prefix in BY_PREFIX}
@@ -140,15 +150,13 @@ def decode_reports(
             refused.append(_unusable(index, message))
         else:
             same.append(index)
-    decoded = []
+    decoded: list[Decoded] = []
     for prefix, indices in places.items():
         if not indices:
             continue
         definition, writer = BY_PREFIX[prefix]
         bodies = [messages[index][PREFIX:] for index in indices]  # type: ignore[index]  # None has no definition
-        columns, readable = _decode_bodies(definition, writer, bodies, indices, refused)
-        if readable:
-            decoded.append((np.array(readable, dtype=np.int64), columns))
+        decoded += _decode_bodies(definition, writer, bodies, indices, refused)
     return decoded, refused
 
 
@@ -158,11 +166,19 @@ def _decode_bodies(
     bodies: Sequence[bytes],
     indices: list[int],
     refused: list[RefusedMessage],
-) -> tuple[ReportColumns, list[int]]:
+) -> list[Decoded]:
+    """All at once; where that fails, in halves, so that a damaged one makes only a few around it slow."""
     lengths = np.array([len(body) for body in bodies], dtype=np.int64)
     try:
-        return decode(definition, writer, len(bodies), b"".join(bodies), lengths), indices
+        columns = decode(definition, writer, len(bodies), b"".join(bodies), lengths)
+        return [(np.array(indices, dtype=np.int64), columns)]
     except DamagedError:
+        if len(bodies) > FEW:
+            half = len(bodies) // 2
+            return [
+                *_decode_bodies(definition, writer, bodies[:half], indices[:half], refused),
+                *_decode_bodies(definition, writer, bodies[half:], indices[half:], refused),
+            ]
         readable, records = [], []
         for index, body in zip(indices, bodies, strict=True):
             try:
@@ -175,7 +191,7 @@ def _decode_bodies(
             else:
                 readable.append(index)
                 records.append(record)
-        return from_records(definition, records), readable
+        return [(np.array(readable, dtype=np.int64), from_records(definition, records))] if readable else []
 
 
 def _unusable(index: int, message: bytes | None) -> RefusedMessage:

@@ -42,6 +42,8 @@ Reason = Literal[
     "unknown_revision",
     "cell_out_of_range",
     "ragged_cells",
+    "conflicting_ids",
+    "ragged_ids",
     "unknown_group",
     "from_the_future",
     "too_old",

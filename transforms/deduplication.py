@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Any
 
 import apache_beam as beam
@@ -18,7 +19,7 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.utils.timestamp import Timestamp
 
 from hushgram._arrays import BoolArray, IntArray
-from hushgram.schemas.columns import UIntArray
+from hushgram.schemas.columns import ID_BYTES, UIntArray
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import TallyUploads
@@ -95,7 +96,6 @@ def known_ids(attempt: Attempt, shard: int) -> UIntArray:
     return np.concatenate(found)
 
 
-ID_BYTES = 16
 CHUNK_IDS = 1 << 16
 EXPIRY = struct.Struct("<q")
 
@@ -123,21 +123,22 @@ class SeenIds:
 
     def add(self, ids: Sequence[bytes], expiries: IntArray) -> tuple[BoolArray, list[bytes]]:
         """Which of some uploads' ids come for the first time, and the chunks to keep them in."""
-        known: set[bytes] = set()
-        for kept in self._by_expiry.values():
-            known.update(kept.intersection(ids))
-        is_new = np.ones(len(ids), dtype=bool)
-        added: dict[int, list[bytes]] = {}
-        rounded = (-(-expiries // self.grain) * self.grain).tolist()
-        for row, (one, expiry) in enumerate(zip(ids, rounded, strict=True)):
-            if one in known:
-                is_new[row] = False
-            else:
-                known.add(one)
-                added.setdefault(expiry, []).append(one)
-        for expiry, new in added.items():
+        is_new, chunks = self._are_new(ids), list[bytes]()
+        rounded = -(-expiries // self.grain) * self.grain
+        for expiry in np.unique(rounded[is_new]).tolist():
+            new = list(compress(ids, is_new & (rounded == expiry)))
             self._by_expiry.setdefault(expiry, set()).update(new)
-        return is_new, [chunk for expiry, new in added.items() for chunk in _chunks(expiry, new)]
+            chunks += _chunks(expiry, new)
+        return is_new, chunks
+
+    def _are_new(self, ids: Sequence[bytes]) -> BoolArray:
+        distinct, is_new = set(ids), np.ones(len(ids), dtype=bool)
+        known = set().union(*(kept & distinct for kept in self._by_expiry.values()))
+        if known or len(distinct) < len(ids):  # mostly there is no duplicate, and no need to look at ids one by one
+            for row, one in enumerate(ids):
+                is_new[row] = one not in known
+                known.add(one)
+        return is_new
 
     def forget(self, now: int) -> None:
         """Drop what has expired by a time."""
@@ -155,10 +156,10 @@ def _chunks(expiry: int, ids: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _split(joined: bytes) -> list[bytes]:
-    return [joined[at : at + ID_BYTES] for at in range(0, len(joined), ID_BYTES)]
+    return np.frombuffer(joined, dtype=f"V{ID_BYTES}").tolist()
 
 
-def ids_of(pairs: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> list[bytes]:
+def ids_of(pairs: UIntArray) -> list[bytes]:
     """Ids as columns hold them, two numbers each, as bytes."""
     return _split(np.ascontiguousarray(pairs).tobytes())
 

@@ -1,6 +1,7 @@
 """Decoded reports, judged by the collections they name: accepted, or refused for the first reason that applies.
 
-An upload is accepted or refused as a whole. Nothing here needs Beam.
+A report, or a batch of them, is accepted or refused as a whole. Then a batch whose reports have ids is taken apart:
+each of them is an upload of its own, as if it had been sent alone. Nothing here needs Beam.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from hushgram._arrays import BoolArray, IntArray
 from hushgram.revisions import explain_unknown
-from hushgram.schemas.columns import Labels, ReportColumns
+from hushgram.schemas.columns import ID_BYTES, Labels, ReportColumns, id_numbers
 from hushgram.schemas.records import Reason
 from hushgram.transforms.collection_index import EARLIEST, FUTURE_ALLOWED, CollectionIndex, cell_width
 from hushgram.transforms.uploads import Uploads
@@ -24,6 +26,8 @@ ORDER: tuple[Reason, ...] = (
     "unknown_revision",
     "ragged_cells",
     "cell_out_of_range",
+    "conflicting_ids",
+    "ragged_ids",
     "unknown_group",
     "from_the_future",
     "too_old",
@@ -69,8 +73,9 @@ class Judgement:
 
     @property
     def accepted(self) -> Uploads:
+        """Batches whose reports have ids are taken apart: each report is an upload of its own."""
         fine = self.reason < 0
-        return self.uploads if fine.all() else self.uploads.take(fine)
+        return _each_with_its_id(self.uploads.take(fine), self.columns, fine)
 
     def refusals(self) -> list[Refusal]:
         """One for each reason, with the first upload as the example."""
@@ -122,6 +127,7 @@ def judge(index: CollectionIndex, columns: ReportColumns, received: int | IntArr
     judged.refuse("unknown_revision", revision < 0)
 
     sizes, cells = _cells(columns, alphabet, judged)
+    _judge_ids(columns, sizes, judged)
     judged.refuse("unknown_group", group == -2)
     judged.refuse("from_the_future", columns.event_time > received + FUTURE_ALLOWED)
     judged.refuse("too_old", columns.event_time < EARLIEST)
@@ -166,6 +172,25 @@ def _cells(columns: ReportColumns, alphabet: IntArray, judged: _Judged) -> tuple
     return np.where(alphabet > 0, np.where(lengths % widths == 0, lengths // widths, -1), -1), cells
 
 
+def _judge_ids(columns: ReportColumns, sizes: IntArray, judged: _Judged) -> None:
+    """A batch has an id, or its reports have one each; as many as there are cells."""
+    if columns.ids is not None:
+        lengths = np.array([-1 if ids is None else len(ids) for ids in columns.ids], dtype=np.int64)
+        judged.refuse("conflicting_ids", (lengths >= 0) & columns.has_id)
+        judged.refuse("ragged_ids", (lengths >= 0) & (lengths != ID_BYTES * sizes))
+
+
+def _each_with_its_id(accepted: Uploads, columns: ReportColumns, rows: BoolArray) -> Uploads:
+    """The accepted rows, of which batches with ids are taken apart."""
+    if columns.ids is None:
+        return accepted
+    of_rows = list(compress(columns.ids, rows))
+    apart = np.array([ids is not None for ids in of_rows], dtype=bool)
+    if not apart.any():
+        return accepted
+    return accepted.take_apart(apart, id_numbers(b"".join(ids for ids in of_rows if ids is not None)))
+
+
 def _unpacked(packed: Sequence[bytes], rows: IntArray, width: int) -> IntArray:
     """The cells of some rows, of `width` bytes each."""
     cells = np.frombuffer(b"".join(map(packed.__getitem__, rows.tolist())), dtype=f"<u{width}")
@@ -189,6 +214,8 @@ def _detail(
         "unknown_collection": f"collection {name!r}",
         "ragged_cells": f"a batch of {name!r} whose bytes are no whole number of cells",
         "cell_out_of_range": f"a batch of {name!r} with a cell beyond {alphabet - 1}",
+        "conflicting_ids": f"a batch of {name!r} with both id and ids, allowed: one of them",
+        "ragged_ids": f"a batch of {name!r} whose ids are not {ID_BYTES} bytes for each cell",
         "unknown_group": f"group {group!r} of {name!r}",
         "from_the_future": times,
         "too_old": times,

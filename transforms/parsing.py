@@ -1,6 +1,6 @@
 """What a source has read, to uploads: what cannot be used comes out as a dead letter, and nothing raises on data.
 
-An upload is accepted or refused as a whole, for the first reason that applies.
+A report, or a batch of them, is accepted or refused as a whole, for the first reason that applies.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Accepted uploads as columns, and the bytes that they travel in to the shard of their id.
 
-An upload is one report or one batch.
+An upload is one report, or one batch that counts as a whole.
 """
 
 from __future__ import annotations
@@ -53,6 +53,16 @@ class Uploads:
         if rows.all():
             return self
         return Uploads(**self._rows(np.flatnonzero(rows)), cells=self.cells[np.repeat(rows, self.sizes)])
+
+    def take_apart(self, rows: BoolArray, ids: UIntArray) -> Uploads:
+        """Each report of some rows as an upload of its own, with its id; `ids` has those of all these rows in order."""
+        counts = np.where(rows, self.sizes, 1)
+        columns = self._rows(np.repeat(np.arange(len(self)), counts))
+        of_rows = np.repeat(rows, counts)
+        columns["id"][of_rows] = ids
+        columns["has_id"] |= of_rows
+        columns["sizes"][of_rows] = 1
+        return Uploads(**columns, cells=self.cells)
 
     def cells_of(self, rows: IntArray) -> IntArray:
         """Where the cells of some rows stand, one row after the other."""

@@ -18,6 +18,7 @@ from scipy.special import betainc
 from benchmarks.sizing.load import Load
 from hushgram import Collection
 from hushgram._arrays import IntArray
+from hushgram.manifest import SCHEMAS
 from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.columns import Labels, UIntArray
 from hushgram.schemas.container import write_long
@@ -134,6 +135,7 @@ def messages_of(load: Load, count: int, rng: np.random.Generator, now: int = STA
                 "group": names[groups[row]],
                 "id": rng.bytes(16) if load.ids else None,
             },
+            bytes.fromhex(SCHEMAS["ReportBatch"]),  # as devices write it
         )
         for row in range(count)
     ]

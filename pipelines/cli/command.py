@@ -15,7 +15,6 @@ COMMANDS = {
     "plan": "predict the error, and how many reports it takes, before the first device reports",
     "simulate": "make files of privatised reports from values that are known",
     "try": "take numbers of your own through simulated devices, the pipeline and the page",
-    "collect": "take reports over HTTP, and keep them in files or a topic for aggregate and stream",
     "aggregate": "count report files and estimate the distribution of every window",
     "stream": "count reports as they come, and estimate every window early, on time and late",
     "rollup": "merge histograms into longer windows, and estimate again",
@@ -26,10 +25,11 @@ COMMANDS = {
     "view": "show snapshots as a page in the browser, as one file or live",
     "manifest": "write what devices need of a collection, for clients in any language",
     "conform": "examine a client in any language: does it keep its promise of privacy?",
+    "collect": "take reports over HTTP, and keep them in files or a topic for aggregate and stream",
 }
 MODULES = {
     command: f"{command}.command"
-    for command in ("plan", "simulate", "collect", "compare", "changes", "view", "conform")
+    for command in ("plan", "simulate", "compare", "changes", "view", "conform", "collect")
 } | {"try": "trial.command"}
 """Commands that are a folder of files."""
 EXTRAS = {"collect": "collect"}

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from hushgram.pipelines.cli.console import complain
 from hushgram.pipelines.collect.answers import (
     AWAY,
     FAILED,
@@ -38,8 +37,10 @@ from hushgram.pipelines.collect.bodies import (
     judge_message,
 )
 from hushgram.pipelines.collect.counts import Counts
+from hushgram.pipelines.collect.deadlines import Deadlines
 from hushgram.pipelines.collect.intake import Intake, Outcome, now_ms
 from hushgram.pipelines.collect.limits import Limits, Room
+from hushgram.pipelines.collect.log import tell
 from hushgram.pipelines.collect.manifests import Manifest
 from hushgram.pipelines.collect.sink import AwayError
 from hushgram.pipelines.collect.tokens import Tokens
@@ -66,7 +67,7 @@ class LeftError(Exception):
     """The client has closed the connection."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Request:
     """What the collector looks at."""
 
@@ -84,27 +85,22 @@ class Request:
 
     @classmethod
     def of(cls, scope: Scope) -> Request:
-        found: dict[str, Any] = {"method": scope["method"]}
+        """One pass over the headers, since there is one for each report."""
+        request = cls(scope["method"])
         for name, value in scope["headers"]:
-            if name in FIELDS:
-                found[FIELDS[name]] = value
-        if "kind" in found:
-            found["kind"] = found["kind"].partition(b";")[0].strip().lower()
-        if "encoding" in found:
-            found["encoding"] = found["encoding"].strip().lower()
-        if "length" in found:  # a number: the parser has refused everything else
-            found["length"] = int(found["length"])
-        return cls(**found)
-
-
-FIELDS = {
-    b"content-type": "kind",
-    b"content-length": "length",
-    b"content-encoding": "encoding",
-    b"authorization": "authorization",
-    b"if-none-match": "none_match",
-    b"origin": "origin",
-}
+            if name == b"content-type":
+                request.kind = value if value in KINDS else value.partition(b";")[0].strip().lower()
+            elif name == b"content-length":  # a number: the parser has refused everything else
+                request.length = int(value)
+            elif name == b"content-encoding":
+                request.encoding = value.strip().lower()
+            elif name == b"authorization":
+                request.authorization = value
+            elif name == b"if-none-match":
+                request.none_match = value
+            elif name == b"origin":
+                request.origin = value
+        return request
 
 
 @dataclass(frozen=True)
@@ -145,6 +141,7 @@ class App:
     ) -> None:
         self.index, self.intake, self.limits, self.counts, self.door = index, intake, limits, counts, door
         self.room = Room(limits.largest_queue)
+        self.deadlines = Deadlines(limits.body_seconds)
         self.stopping = False
         self._manifests = manifests
         self._judges = ThreadPoolExecutor(1, "judge")
@@ -159,7 +156,7 @@ class App:
             except LeftError:
                 return
             except Exception as error:  # whose text may quote what was sent
-                complain(f"a request failed: {type(error).__name__}")
+                tell(f"a request failed: {type(error).__name__}")
                 answer = FAILED
             self.counts.answers[answer.status] += 1
             await send(answer.start)
@@ -170,7 +167,9 @@ class App:
             event = (await receive())["type"]
             if event == "lifespan.startup":
                 self.intake.start()
+                self.deadlines.start()
             elif event == "lifespan.shutdown":
+                self.deadlines.stop()
                 await self.intake.stop()
                 self._judges.shutdown()
             await send({"type": f"{event}.complete"})
@@ -197,7 +196,7 @@ class App:
     def _own(self, path: str) -> Answer:
         """For those who run the collector."""
         if path == "/healthz":
-            return HEALTHY
+            return HEALTHY if self.intake.works else FAILED
         if path == "/readyz":
             return STOPPING if self.stopping else AWAY if self.intake.away is not None else HEALTHY
         if path == "/metrics":
@@ -239,7 +238,7 @@ class App:
         try:
             if not room.take(request.length or 0):
                 return FULL
-            async with asyncio.timeout(self.limits.body_seconds):
+            with self.deadlines.of_this_task():
                 body = await self._body(receive, request.length, room)
             if isinstance(body, Answer):
                 return body

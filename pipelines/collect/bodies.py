@@ -11,7 +11,7 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,8 @@ SCHEMAS = {
     for canonical, version in definition.canonical_versions.items()
 }
 """The schemas that files may be written with: those of other people's making may describe any amount of memory."""
+MOST_BLOCKS = 4096
+"""Of a file; writers make blocks of thousands of bytes."""
 CHUNK = 512
 """Messages decoded at once: a damaged one makes those decoded with it slow."""
 ON_THE_WAY_MS = 60_000
@@ -162,48 +164,34 @@ def judge_json(index: StricterIndex, body: bytes, now: int) -> Judged:
 
 
 def judge_file(index: StricterIndex, body: bytes, now: int, limit: int) -> Judged:
-    """An Avro file of Reports or ReportBatches, written with one of the published schemas."""
-    stream = io.BytesIO(body)
-    file = _File(index, now, limit)
+    """An Avro file of Reports or ReportBatches, written with one of the published schemas.
+
+    All blocks are decoded at once, however small they are; a file with damage in it is refused as a whole.
+    """
     try:
-        header = read_header(stream)
-        while (block := read_block(stream, header.sync)) is not None:
-            if not file.add(header, block.count, block.data):
-                break
-    except DamagedError as error:
-        file.refused.append(Refused("undecodable", None, str(error), file.records))
-    return _nonempty(Judged(tuple(file.accepted), tuple(file.refused)))
-
-
-@dataclass
-class _File:
-    """A file that is read block by block."""
-
-    index: StricterIndex
-    now: int
-    limit: int
-    accepted: list[Uploads] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-    records: int = 0
-    size: int = 0
-
-    def add(self, header: Header, count: int, data: bytes) -> bool:
-        """Whether the file can be read on."""
+        header, count, plain = _read_file(body, limit)
         known = SCHEMAS.get(canonical_form(header.schema))
         if known is None:
             detail = "another schema than that of Report or ReportBatch, as published"
-            self.refused.append(Refused("unknown_schema", None, detail, self.records))
-            return False
-        plain = _inflated(data, header.codec, self.limit - self.size)
-        self.size += len(plain)
-        judgement = judge_columns(self.index, decode(*known, count, plain), self.now)
-        if len(found := judgement.accepted):
-            self.accepted.append(found)
-        for code in np.unique(judgement.reason[judgement.reason >= 0]).tolist():
-            refused = _refused(judgement, np.flatnonzero(judgement.reason == code))
-            self.refused.append(replace(refused, place=self.records + refused.place))
-        self.records += count
-        return True
+            return Judged(refused=(Refused("unknown_schema", None, detail),))
+        judgement = judge_columns(index, decode(*known, count, plain), now)
+    except DamagedError as error:
+        return Judged(refused=(Refused("undecodable", None, str(error)),))
+    codes = np.unique(judgement.reason[judgement.reason >= 0]).tolist()
+    refused = [_refused(judgement, np.flatnonzero(judgement.reason == code)) for code in codes]
+    return _nonempty(Judged((judgement.accepted,), tuple(refused)))
+
+
+def _read_file(body: bytes, limit: int) -> tuple[Header, int, bytes]:
+    """The header of a file, and the number and the bytes of its records."""
+    stream, blocks, count, size = io.BytesIO(body), list[bytes](), 0, 0
+    header = read_header(stream)
+    while (block := read_block(stream, header.sync)) is not None:
+        if len(blocks) == MOST_BLOCKS:
+            raise DamagedError(f"more than {MOST_BLOCKS} blocks")
+        blocks.append(_inflated(block.data, header.codec, limit - size))
+        count, size = count + block.count, size + len(blocks[-1])
+    return header, count, b"".join(blocks)
 
 
 def _inflated(data: bytes, codec: str, limit: int) -> bytes:

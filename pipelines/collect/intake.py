@@ -18,10 +18,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from hushgram.pipelines.cli.console import complain
 from hushgram.pipelines.collect.bodies import Judged, Refused, StricterIndex, judge_messages
 from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.limits import Limits
+from hushgram.pipelines.collect.log import tell
 from hushgram.pipelines.collect.packing import pack
 from hushgram.pipelines.collect.sink import AwayError, Sink
 from hushgram.schemas.records import DeadLetter, Reason
@@ -76,7 +76,6 @@ class Intake:
         self.away: AwayError | None = None
         self._lot, self._letters = Lot(), Counter[tuple[Reason, str | None]]()
         self._arrived, self._full, self._stopping = asyncio.Event(), asyncio.Event(), False
-        self._rng = np.random.default_rng(secrets.randbits(128))
         self._keeper = ThreadPoolExecutor(1, "keep")
         self._keeping: asyncio.Task[None] | None = None
         self._others: list[asyncio.Task[None]] = []
@@ -102,6 +101,11 @@ class Intake:
         await self._bury()
         await self._in_keeper(self.sink.close)
         self._keeper.shutdown()
+
+    @property
+    def works(self) -> bool:
+        """False if nothing will be kept any more, through an error of ours."""
+        return self._keeping is None or self._stopping or not self._keeping.done()
 
     def keep_message(self, message: bytes) -> asyncio.Future[Outcome]:
         """One message, judged when it is kept, together with the others that wait."""
@@ -154,9 +158,9 @@ class Intake:
     async def _keep(self, lot: Lot) -> None:
         started = time.monotonic()
         try:
-            kept = await self._in_keeper(lambda: keep(self.index, self.sink, lot, now_ms(), self._rng))
+            kept = await self._in_keeper(lambda: keep(self.index, self.sink, lot, now_ms()))
         except Exception as error:  # ours to mend: what waited was not kept, and its senders must hear of it
-            complain(f"keeping failed: {type(error).__name__}")
+            tell(f"keeping failed: {type(error).__name__}")
             kept = Kept({}, Counter(), 0, FAILED)
         self.counts.commit_seconds += time.monotonic() - started
         self._count(lot, kept)
@@ -185,7 +189,7 @@ class Intake:
     def _gone(self, away: AwayError) -> None:
         """Until a probe finds the sink again, nobody need wait for it."""
         if self.away is None:
-            complain(f"{self.sink.name}: away, clients are asked to come back: {away}")
+            tell(f"{self.sink.name}: away, clients are asked to come back: {away}")
             self._others.append(asyncio.get_running_loop().create_task(self._wait_for_sink()))
         self.away, self.counts.away = away, True
 
@@ -198,7 +202,7 @@ class Intake:
                 self.away = error
             else:
                 self.away, self.counts.away = None, False
-                complain(f"{self.sink.name}: back")
+                tell(f"{self.sink.name}: back")
 
     async def _keep_letters(self) -> None:
         while True:
@@ -220,7 +224,7 @@ class Intake:
         return await asyncio.get_running_loop().run_in_executor(self._keeper, work)
 
 
-def keep(index: StricterIndex, sink: Sink, lot: Lot, now: int, rng: np.random.Generator) -> Kept:
+def keep(index: StricterIndex, sink: Sink, lot: Lot, now: int) -> Kept:
     """Judges the messages of a lot, packs all of it, and returns when the sink has it, or has not."""
     accepted, refused = judge_messages(index, lot.messages, now)
     parts = [*lot.uploads, *accepted]
@@ -230,7 +234,8 @@ def keep(index: StricterIndex, sink: Sink, lot: Lot, now: int, rng: np.random.Ge
     by_collection = np.bincount(uploads.collection, weights=uploads.sizes, minlength=len(index.collections))
     names = [collection.name for collection in index.collections]
     reports = +Counter(dict(zip(names, by_collection.astype(int).tolist(), strict=True)))
-    batches = pack(index, uploads, rng)
+    # A new seed each time: from the order of one lot nothing follows for that of another.
+    batches = pack(index, uploads, np.random.default_rng(secrets.randbits(128)))
     try:
         if batches:
             sink.keep(batches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hushgram.pipelines.collect.packing import Batch
@@ -61,15 +62,17 @@ class KafkaSink:
             if error is not None:
                 errors.append(error.str())
 
+        end = time.monotonic() + DELIVERY_SECONDS + MARGIN_SECONDS
+        left = list(reversed(messages))
         try:
-            for message in messages:
-                client.produce(topic, message, on_delivery=note)
-                client.poll(0)
-            end = time.monotonic() + DELIVERY_SECONDS + MARGIN_SECONDS
-            while delivered < len(messages) and time.monotonic() < end:
+            while delivered < len(messages) and not errors and time.monotonic() < end:
+                with suppress(BufferError):  # the client holds as much as it can: until it has sent some, no more
+                    while left:
+                        client.produce(topic, left[-1], on_delivery=note)
+                        left.pop()
                 client.poll(0.1)
-        except (KafkaException, BufferError) as error:
-            errors.append(error.args[0].str() if isinstance(error, KafkaException) else "more than its queue holds")
+        except KafkaException as error:
+            errors.append(error.args[0].str())
         if errors or delivered < len(messages):
             # With all that it still has to send: whether that arrives is not known, so clients will send it again.
             client.purge()

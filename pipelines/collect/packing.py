@@ -61,7 +61,8 @@ def _kinds(uploads: Uploads, row_of: IntArray) -> IntArray:
             kind, kinds = _codes(np.unique(kind, return_inverse=True)[1].astype(np.int64))
         kind, kinds = kind * count + codes, kinds * count
     # Few kinds are sorted in a time that does not grow faster than the number of reports.
-    return kind.astype(np.int16 if kinds < 2**15 else np.int64)[row_of]
+    narrow: Any = np.int16 if kinds < 2**15 else np.int64
+    return kind.astype(narrow)[row_of]
 
 
 def _codes(column: IntArray) -> tuple[IntArray, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import resource
 import socket
 import ssl
@@ -13,11 +14,11 @@ from typing import Any
 
 import uvicorn
 
-from hushgram.pipelines.cli.console import complain
 from hushgram.pipelines.collect.app import App
 from hushgram.pipelines.collect.connections import Guard
 from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.limits import Limits
+from hushgram.pipelines.collect.log import tell
 
 OTHER_FILES = 256
 """Open files beside connections."""
@@ -38,6 +39,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: App, limits: Limits, counts: Counts, certificate: Certificate | None = None) -> None:
         self.app, self.guard = app, Guard(limits, counts)
+        logging.getLogger("uvicorn").setLevel(logging.CRITICAL + 1)  # every bad request would be a line
         super().__init__(
             uvicorn.Config(
                 app,
@@ -82,7 +84,7 @@ def _complain(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Only the kind of an error: what surrounds it may hold an address."""
     error = context.get("exception")
     if not isinstance(error, ConnectionError | TimeoutError | ssl.SSLError):
-        complain(f"an error of the server: {type(error).__name__}")
+        tell(f"an error of the server: {type(error).__name__}")
 
 
 def listen(host: str, port: int) -> socket.socket:

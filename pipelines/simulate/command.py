@@ -76,7 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--hours", type=float, default=4.0, help="the time that events are spread over (default: 4)")
     parser.add_argument("--packed", action="store_true", help=f"write batches of up to {CELLS_PER_BATCH} reports")
-    parser.add_argument("--ids", action="store_true", help="give each upload a random id")
+    parser.add_argument(
+        "--ids",
+        nargs="?",
+        const="uploads",
+        choices=["uploads", "reports"],
+        help="give each upload a random id (--ids), or each report, also within batches (--ids reports)",
+    )
     parser.add_argument(
         "--seed",
         type=int,
@@ -194,7 +200,9 @@ def _write_files(options: argparse.Namespace, fleets: Sequence[Fleet], start: in
         collection, rng = fleet.collection, fleet.rng
         devices = fleet.simulate(start + rng.integers(0, span, options.reports))
         with writing("--output", options.output):
-            write_reports(output, collection, devices, options.packed, rng if options.ids else None)
+            write_reports(
+                output, collection, devices, options.packed, rng if options.ids else None, options.ids == "reports"
+            )
         for line in outside_words(collection, devices.values):
             say(f"{shown(collection.name)}: {line}")
         truths += truth(collection, devices)
@@ -202,11 +210,16 @@ def _write_files(options: argparse.Namespace, fleets: Sequence[Fleet], start: in
 
 
 def write_reports(
-    output: Path, collection: Collection, devices: Devices, packed: bool, ids: np.random.Generator | None
+    output: Path,
+    collection: Collection,
+    devices: Devices,
+    packed: bool,
+    ids: np.random.Generator | None,
+    report_ids: bool = False,
 ) -> None:
     """Files of at most `ROWS_PER_FILE` records each; the collection's name stays out of their names."""
     if packed:
-        rows = [batch for _, batch in batches(collection, devices, ids)]
+        rows = [batch for _, batch in batches(collection, devices, ids, report_ids)]
         for number, part in enumerate(chunks(len(rows), ROWS_PER_FILE)):
             with atomically(_file(output, collection, number)) as file:
                 fastavro.writer(file, REPORT_BATCH.parsed, rows[part], codec="deflate", sync_interval=1 << 18)

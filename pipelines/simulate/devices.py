@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from hushgram import Collection
 from hushgram._arrays import FloatArray, IntArray
+from hushgram.manifest.event_times import device_slice
 from hushgram.pipelines.simulate.shapes import Draw
 from hushgram.sampling import simulation_generator
 from hushgram.schemas.columns import Labels
-from hushgram.schemas.writer import Octets
+from hushgram.schemas.writer import Octets, pack_batch
 from hushgram.transforms.collection_index import cell_width
 
 CELLS_PER_BATCH = 1000
@@ -87,34 +88,40 @@ def columns(
 ) -> tuple[str, str, IntArray, IntArray, Labels, Octets | None]:
     """One Report for each device, as the codec takes them."""
     labels = Labels((*collection.groups, None), devices.groups)
-    size = len(devices)
-    random = None if ids is None else np.frombuffer(ids.bytes(16 * size), dtype=np.uint8).reshape(-1, 16)
+    random = None if ids is None else _random_ids(ids, len(devices))
     return collection.name, collection.revision, devices.cells.astype(np.int64), devices.times, labels, random
 
 
+def _random_ids(rng: np.random.Generator, count: int) -> Octets:
+    return np.frombuffer(rng.bytes(16 * count), dtype=np.uint8).reshape(-1, 16)
+
+
 def batches(
-    collection: Collection, devices: Devices, ids: np.random.Generator | None
+    collection: Collection, devices: Devices, ids: np.random.Generator | None, report_ids: bool = False
 ) -> Iterator[tuple[IntArray, dict[str, Any]]]:
-    """ReportBatches, and whose reports each holds: of one group and one slice of time; the time is the first one's."""
-    same = {"collection": collection.name, "revision": bytes.fromhex(collection.revision)}
+    """ReportBatches, and whose reports each holds: of one group and one slice of time; the time is the first one's.
+
+    With `report_ids` each report has an id of its own, and the time is cut as devices cut it: it is that of them all.
+    """
     width = cell_width(collection.mechanism.cells)
     names = (*collection.groups, None)
-    slices = collection.windows.slice_numbers(devices.times)
+    length, first = device_slice(collection.windows)
+    slices = (devices.times - first) // length if report_ids else collection.windows.slice_numbers(devices.times)
     order = np.lexsort((devices.times, devices.groups, slices))
     ends = np.flatnonzero(np.diff(slices[order]) | np.diff(devices.groups[order])) + 1
     for run in np.split(order, ends):
         for start in range(0, run.size, CELLS_PER_BATCH):
             part = run[start : start + CELLS_PER_BATCH]
-            yield (
-                part,
-                {
-                    **same,
-                    "cells": devices.cells[part].astype(f"<u{width}").tobytes(),
-                    "event_time": int(devices.times[part[0]]),
-                    "group": names[int(devices.groups[part[0]])],
-                    "id": None if ids is None else ids.bytes(16),
-                },
+            batch = pack_batch(
+                collection.name,
+                collection.revision,
+                devices.cells[part].astype(np.int64),
+                width,
+                event_time=int(slices[part[0]]) * length + first if report_ids else int(devices.times[part[0]]),
+                group=names[int(devices.groups[part[0]])],
+                ids=_random_ids(ids, part.size) if report_ids and ids is not None else None,
             )
+            yield part, batch if ids is None or report_ids else {**batch, "id": ids.bytes(16)}
 
 
 def truth(collection: Collection, devices: Devices) -> Iterator[dict[str, Any]]:

@@ -46,7 +46,8 @@ class Live:
     reports: int
     rate: float
     packed: bool
-    ids: bool
+    ids: str | None
+    """Of `uploads`, or of `reports` also within batches; or none."""
     faults: Faults
 
 
@@ -64,7 +65,7 @@ def make_lot(collection: Collection, devices: Devices, live: Live, rng: np.rando
     """The messages of some devices with their faults: a message is cut short, or sent twice, or neither."""
     ids = rng if live.ids else None
     if live.packed:
-        uploads = list(batches(collection, devices, ids))
+        uploads = list(batches(collection, devices, ids, live.ids == "reports"))
         messages = [encode_message(REPORT_BATCH, batch) for _, batch in uploads]
         rows = [part for part, _ in uploads]
     else:

@@ -61,6 +61,34 @@ def make_batch_rows(collection: Collection, rows: Sequence[dict[str, Any]], size
     return batches
 
 
+def make_batches_with_ids(
+    collection: Collection, rows: Sequence[dict[str, Any]], size: int = 7
+) -> list[dict[str, Any]]:
+    """The same reports with their ids in batches of one revision, group and slice of time, as a server packs them."""
+    widths = {
+        bytes.fromhex(name): cell_width(revision.mechanism.cells) for name, revision in collection.revisions.items()
+    }
+    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        [slice_number] = collection.windows.slice_numbers(np.array([row["event_time"]])).tolist()
+        alike.setdefault((row["revision"], row["group"], slice_number), []).append(row)
+    return [
+        {
+            "collection": collection.name,
+            "revision": revision,
+            "cells": np.array(
+                [row["cell"] for row in reports[start : start + size]], f"<u{widths[revision]}"
+            ).tobytes(),
+            "event_time": collection.windows.slice_start(slice_number),
+            "group": group,
+            "id": None,
+            "ids": b"".join(row["id"] for row in reports[start : start + size]),
+        }
+        for (revision, group, slice_number), reports in alike.items()
+        for start in range(0, len(reports), size)
+    ]
+
+
 def find_windows(setting: Windows, time: int) -> list[tuple[int, int]]:
     """The windows that a time lies in, by the standard library's calendar."""
     first = WEEKDAYS.index(setting.week_start) * DAY + 4 * DAY if setting.every % (7 * DAY) == 0 else 0

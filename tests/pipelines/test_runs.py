@@ -20,7 +20,15 @@ from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.run_store import committed_runs
 from tests.helpers.documents import read_examples
-from tests.helpers.reports import HOUR, START, compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
+from tests.helpers.reports import (
+    HOUR,
+    START,
+    compute_tallies,
+    encode_avro_file,
+    make_batch_rows,
+    make_batches_with_ids,
+    make_report_rows,
+)
 from tests.helpers.streams import count_letters, read_tallies, unpack_batches
 
 pytestmark = pytest.mark.slow
@@ -108,7 +116,7 @@ def test_daily_runs_into_one_folder_add_up(folder, days, tmp_path):
 
 def random_log(folder, rng):
     """The reports that count, and the names of files that hold them: single reports and batches, with and without ids,
-    and uploads that come again in other files."""
+    and uploads that come again in other files, alone or packed."""
     commute, age = folder.collections.values()
     single = make_report_rows(commute, 300, rng.randrange(2**32), hours=60) + make_report_rows(
         age, 200, rng.randrange(2**32)
@@ -121,7 +129,8 @@ def random_log(folder, rng):
     for rows in files:
         rows += rng.sample(uploads, 20)
     names = [folder.write(f"{number}.avro", rows) for number, rows in enumerate(files)]
-    for name, rows in (("packed", packed), ("packed again", packed[3:9])):
+    with_ids = make_batches_with_ids(commute, rng.sample(uploads, 60))
+    for name, rows in (("packed", packed), ("packed again", packed[3:9]), ("with ids", with_ids)):
         (folder.path / "reports" / f"{name}.avro").write_bytes(encode_avro_file(rows, REPORT_BATCH))
         names.append(f"{name}.avro")
     return [*single, *uploads, *unpack_batches(age, packed)], names

@@ -58,6 +58,15 @@ def test_an_equal_command_repeats_its_reports(simulate):
     assert sorted(record["cell"] for record in first) == sorted(b"".join(batch["cells"] for batch in packed))
 
 
+def test_packed_reports_may_have_an_id_each(simulate):
+    packed = simulate("first", "--packed", "--ids", "reports")
+    assert all(batch["id"] is None and len(batch["ids"]) == 16 * len(batch["cells"]) for batch in packed)
+    ids = b"".join(batch["ids"] for batch in packed)
+    assert len({ids[at : at + 16] for at in range(0, len(ids), 16)}) == REPORTS
+    assert {batch["event_time"].minute for batch in packed} == {0}, "times are cut, since they are those of all reports"
+    assert sorted(b"".join(batch["cells"] for batch in packed)) == sorted(report["cell"] for report in simulate())
+
+
 @pytest.mark.slow
 def test_values_drawn_with_the_same_seed_are_independent_of_the_noise(simulate, tmp_path):
     """The values are the first draws of the generator that people usually seed."""
