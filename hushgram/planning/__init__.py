@@ -7,13 +7,13 @@ from hushgram.planning.alternatives import Alternative, alternatives, make_plann
 from hushgram.planning.expected_error import BINS, ERRORS, Outlook, Runs, Shape, figures_of, grid, outlook
 from hushgram.planning.sample_size import MOST_REPORTS, Need, Target, parse_target, reports_for, reports_needed
 from hushgram.planning.snapshot_levels import Level, levels
-from hushgram.planning.widths import PLANNED_SETS, WIDTH_SETS, width_alternatives
+from hushgram.planning.widths import BEST_SETS, WIDTH_SETS, best_set, width_alternatives
 
 __all__ = [
+    "BEST_SETS",
     "BINS",
     "ERRORS",
     "MOST_REPORTS",
-    "PLANNED_SETS",
     "WIDTH_SETS",
     "Advice",
     "Alternative",
@@ -25,6 +25,7 @@ __all__ = [
     "Target",
     "advise",
     "alternatives",
+    "best_set",
     "differs",
     "figures_of",
     "grid",

@@ -1,7 +1,8 @@
-"""Sets of `widths` of a Square Wave, factors of its bandwidth: those that are compared, and those that a plan tries."""
+"""Sets of `widths` of a Square Wave, factors of its bandwidth: those that are compared, and the one a plan tries."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hushgram.mechanisms import SquareWave
@@ -27,8 +28,22 @@ WIDTH_SETS: tuple[WidthSet, ...] = (
     (0.5, 1.0, 1.5, 2.0),
 )
 """What `make widths` compares with one width."""
-PLANNED_SETS: tuple[WidthSet, ...] = ((0.5, 1.0), (0.5, 0.75, 1.0, 1.25))
-"""The few of them that a plan simulates."""
+BEST_SETS: dict[float, WidthSet] = {
+    0.5: (0.25, 0.5, 0.75, 1.0),
+    1.0: (0.25, 0.5, 0.75, 1.0),
+    2.0: (0.25, 0.5, 0.75, 1.0),
+    4.0: (0.5, 1.0, 1.5, 2.0),
+}
+"""By ε, the set that `make widths` finds best."""
+
+
+def best_set(epsilon: float) -> WidthSet:
+    """The best set of the nearest ε, by ratio.
+
+    >>> best_set(1.3), best_set(3.5)
+    ((0.25, 0.5, 0.75, 1.0), (0.5, 1.0, 1.5, 2.0))
+    """
+    return BEST_SETS[min(BEST_SETS, key=lambda known: abs(math.log(known / epsilon)))]
 
 
 def width_alternatives(tried: Sequence[tuple[Alternative, Outlook]]) -> list[Alternative]:
@@ -41,7 +56,7 @@ def width_alternatives(tried: Sequence[tuple[Alternative, Outlook]]) -> list[Alt
         return []
     estimators = [(other, seen) for other, seen in tried if other.kind in ("now", "estimator")]
     best = advise(estimators).choice.collection
-    sets = [widths for widths in (None, *PLANNED_SETS) if widths != wave.widths]
+    sets = [widths for widths in (None, best_set(best.epsilon)) if widths != wave.widths]
     others = possible_changes(best, (("widths", {"widths": widths}) for widths in sets))
     return [other for other in others if other.kind == "widths" and _differ(other.collection.mechanism)]
 

@@ -11,8 +11,8 @@ from scipy import stats
 
 from hushgram import Collection, CollectionError
 from hushgram.planning import (
+    BEST_SETS,
     MOST_REPORTS,
-    PLANNED_SETS,
     WIDTH_SETS,
     Alternative,
     Outlook,
@@ -21,6 +21,7 @@ from hushgram.planning import (
     Target,
     advise,
     alternatives,
+    best_set,
     differs,
     figures_of,
     grid,
@@ -54,7 +55,7 @@ KINDS = [
     make_collection(mechanism="local_hashing", bins=16),
     make_collection(low=0, high=127, integer=True, buckets=32),
     make_collection(low=1, high=1e6, scale="log"),
-    make_collection(estimator="log_spline", widths=PLANNED_SETS[0]),
+    make_collection(estimator="log_spline", widths=BEST_SETS[2.0]),
     make_collection(mechanism="piecewise"),
 ]
 IDS = ["wave", "tree", "bins", "integers", "log", "widths", "mean"]
@@ -261,17 +262,16 @@ def make_outlook(other, mean, error):
 )
 def test_other_widths_are_tried_with_the_better_estimator(options, now, then, expected):
     others = width_alternatives(make_estimators_tried(now, then, **options))
-    assert [other.kind for other in others] == ["widths"] * len(PLANNED_SETS)
-    assert [other.collection.mechanism.widths for other in others] == list(PLANNED_SETS)
+    assert [other.kind for other in others] == ["widths"]
+    assert [other.collection.mechanism.widths for other in others] == [BEST_SETS[2.0]]
     assert {other.collection.estimator for other in others} == {expected}
     assert {other.collection.epsilon for other in others} == {2.0}
 
 
 def test_one_width_is_tried_beside_several():
-    for widths in (PLANNED_SETS[0], (0.3, 0.9)):
+    for widths, others in ((BEST_SETS[2.0], [None]), ((0.3, 0.9), [None, BEST_SETS[2.0]])):
         tried = make_estimators_tried(0.10, 0.10, widths=widths)
-        found = [other.collection.mechanism.widths for other in width_alternatives(tried)]
-        assert found == [None, *(planned for planned in PLANNED_SETS if planned != widths)]
+        assert [other.collection.mechanism.widths for other in width_alternatives(tried)] == others
 
 
 @pytest.mark.parametrize("planned", [*KINDS[1:3], KINDS[-1], make_collection(mechanism="general_wave")])
@@ -287,12 +287,15 @@ def test_widths_that_few_buckets_round_to_the_same_are_not_tried(buckets, epsilo
     for other in tried:
         assert len(set(other.collection.mechanism.half_widths)) == len(other.collection.mechanism.widths)
         assert not keeps_reports(other, present)
-    halves = [make_collection(buckets=buckets, epsilon=epsilon, widths=w).mechanism.half_widths for w in PLANNED_SETS]
-    assert len(tried) == sum(len(set(each)) == len(each) for each in halves)
+    halves = make_collection(buckets=buckets, epsilon=epsilon, widths=best_set(epsilon)).mechanism.half_widths
+    assert len(tried) == (len(set(halves)) == len(halves))
 
 
 def test_the_sets_that_plans_try_are_among_those_that_are_compared():
-    assert set(PLANNED_SETS) < set(WIDTH_SETS)
+    assert set(BEST_SETS.values()) < set(WIDTH_SETS)
+    assert [best_set(epsilon) for epsilon in (0.1, *BEST_SETS, 10.0)] == [
+        BEST_SETS[known] for known in (0.5, *BEST_SETS, 4.0)
+    ]
     for widths in WIDTH_SETS:
         assert make_collection(widths=widths).mechanism.widths == widths
 
@@ -309,7 +312,7 @@ TRIALS = {
     "buckets": make_collection(buckets=16),
     "mechanism": make_collection(mechanism="hierarchy"),
     "estimator": make_collection(estimator="log_spline"),
-    "widths": make_collection(estimator="log_spline", widths=PLANNED_SETS[0]),
+    "widths": make_collection(estimator="log_spline", widths=BEST_SETS[2.0]),
 }
 
 

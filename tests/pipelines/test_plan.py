@@ -24,7 +24,7 @@ from hushgram.pipelines.plan.definition import changed_keys, yaml_lines
 from hushgram.pipelines.plan.text import Plan, report_lines, rounded
 from hushgram.pipelines.simulate.shapes import draw_for
 from hushgram.planning import (
-    PLANNED_SETS,
+    BEST_SETS,
     Alternative,
     Level,
     Outlook,
@@ -190,7 +190,7 @@ def test_a_better_estimator_is_recommended_with_its_line_and_as_free_for_devices
     [advised] = [other for other in content["alternatives"] if other["recommended"]]
     assert (advised["change"], advised["estimator"]) == ("estimator", "log_spline")
     widths = [other["widths"] for other in content["alternatives"] if other["change"] == "widths"]
-    assert [tuple(each) for each in widths] == list(PLANNED_SETS)
+    assert [tuple(each) for each in widths] == [BEST_SETS[2.0]]
     assert "estimator: log_spline" not in content["recommendation"]
 
 
