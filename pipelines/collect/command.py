@@ -10,7 +10,15 @@ from dataclasses import fields
 
 from hushgram import CollectionError
 from hushgram.pipelines.cli import signals
-from hushgram.pipelines.cli.console import UsageError, collections_in, command_parser, complain, offsets_in, say
+from hushgram.pipelines.cli.console import (
+    UsageError,
+    collections_in,
+    command_parser,
+    complain,
+    offsets_in,
+    parse_origin,
+    say,
+)
 from hushgram.pipelines.cli.outputs import check_directory, writing
 from hushgram.pipelines.collect.app import App, Door
 from hushgram.pipelines.collect.bodies import StricterIndex
@@ -178,10 +186,8 @@ def _sink(options: argparse.Namespace) -> Sink:
 
 def _door(options: argparse.Namespace) -> Door:
     for origin in options.allow_origin:
-        if origin != "*" and not re.fullmatch(r"https?://[^/\s]+", origin):
-            raise UsageError(
-                f"--allow-origin: got {origin!r}, allowed: such as https://example.org, without a path; or *"
-            )
+        if origin != "*":
+            parse_origin("--allow-origin", origin)
     if not options.token_file:
         return Door(None, frozenset(options.allow_origin))
     try:
