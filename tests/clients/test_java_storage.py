@@ -3,7 +3,6 @@
 A process answers for all tests; each request opens the folder anew, as a device does after a restart.
 """
 
-import http.server
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from devtools.processes import eventually
 from hushgram import Budget, Collection, Device, Windows
 from hushgram.pipelines.conform.program import Program
 from hushgram.schemas.messages import decode_message, decode_reports
+from tests.helpers.collector import run_collector
 from tests.helpers.tools import run_or_skip
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -265,40 +265,8 @@ def test_a_full_disk_means_no_report_and_room_again_means_what_is_left_of_the_bu
 
 @pytest.fixture
 def collector():
-    """A server that answers as it is told, and keeps what it was sent; it does not answer until `open` is set."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            server.received.append((self.path, self.headers["Content-Type"], body))
-            server.open.wait(SECONDS)
-            status, headers = server.answers.pop(0) if server.answers else (202, {})
-            try:
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-            except OSError:  # the client was killed
-                self.close_connection = True
-
-        def do_GET(self):  # which a redirect that is followed would become
-            self.do_POST()
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.received, server.answers, server.open = [], [], threading.Event()
-    server.open.set()
-    server.url = f"http://127.0.0.1:{server.server_port}/v1/reports"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.open.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with run_collector() as server:
+        yield server
 
 
 def test_reports_wait_in_the_queue_over_a_restart_and_are_sent_once(device, collector):
@@ -307,11 +275,12 @@ def test_reports_wait_in_the_queue_over_a_restart_and_are_sent_once(device, coll
         assert device("submit", commute(groups=["Zürich"]), value=value, group="Zürich") == {"done": True}
     assert device("waiting") == {"done": 3}
     assert [device("send", url=collector.url)["done"] for _ in range(2)] == [3, 0]
-    assert {sent[:2] for sent in collector.received} == {("/v1/reports", "application/vnd.hushgram.report")}
-    [(_, columns)], refused = decode_reports([body for _, _, body in collector.received])
+    sent = {(request.path, request.headers["Content-Type"]) for request in collector.received}
+    assert sent == {("/v1/reports", "application/vnd.hushgram.report")}
+    [(_, columns)], refused = decode_reports(collector.bodies)
     assert not refused
     assert columns.event_time.tolist() == [MONDAY] * 3
-    assert len({body[-16:] for _, _, body in collector.received}) == 3
+    assert len({body[-16:] for body in collector.bodies}) == 3
 
 
 def test_kill_9_between_writing_and_the_servers_answer_sends_the_same_bytes_again(device, collector):

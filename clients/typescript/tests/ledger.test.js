@@ -5,7 +5,7 @@ import { OverBudgetError, RefusedError } from "../dist/node.js";
 import { memoryStorage } from "../dist/storage.js";
 import { countDraws, device, HOUR, manifest, MONDAY, WEEK } from "./support.js";
 
-/** How many of so many attempts are granted. */
+/** How many of the attempts are granted. */
 async function granted(one, attempts = 5) {
   let count = 0;
   for (; attempts > 0; attempts--) {
