@@ -296,7 +296,7 @@ def draw_xxh32(c: Integers, value: int, below: Below) -> int:
 
 
 def xxh32(content: bytes, seed: int) -> int:
-    """xxHash, 32 bits, of fewer than 16 bytes."""
+    """xxHash of 32 bits, by its steps for short inputs: of fewer than 16 bytes it is xxHash itself."""
     mask, acc, rest = 0xFFFFFFFF, (seed + 374761393 + len(content)) & 0xFFFFFFFF, content
     while rest:
         four = len(rest) >= 4
@@ -390,8 +390,8 @@ class Store:
         self.database.execute("PRAGMA synchronous = FULL")
         with self._transaction() as database:
             for table in (
-                "account (name TEXT PRIMARY KEY, start INTEGER, until INTEGER, spent INTEGER)",
-                "slot (collection TEXT PRIMARY KEY, slots INTEGER, slot INTEGER)",
+                "account (name TEXT PRIMARY KEY, numbers TEXT, seal INTEGER)",
+                "slot (name TEXT PRIMARY KEY, numbers TEXT, seal INTEGER)",
                 "queue (number INTEGER PRIMARY KEY AUTOINCREMENT, message BLOB, expires INTEGER, tries INTEGER)",
                 "pause (name TEXT PRIMARY KEY, until INTEGER)",
             ):
@@ -422,28 +422,33 @@ class Store:
             every = manifest.budgets[0][2]
             if now % every * manifest.slots // every != self._slot(manifest, below):
                 raise OverBudgetError("not now: this device reports in another slot of the period")
-        with self._transaction() as database:
+        with self._transaction():
             for account, amount, every in manifest.budgets:
-                start, until, spent = enter_period(self._account(account), now, every)
+                start, until, spent = enter_period(self._kept("account", account), now, every)
                 spent += reports * manifest.cost
                 if spent > amount:
                     raise OverBudgetError("not now: the budget of this period is spent")
-                database.execute("REPLACE INTO account VALUES (?, ?, ?, ?)", (account, start, until, spent))
-
-    def _account(self, name: str) -> Account | None:
-        rows = self.database.execute("SELECT start, until, spent FROM account WHERE name = ?", (name,))
-        found: Account | None = rows.fetchone()
-        return found
+                self._keep("account", account, (start, until, spent))
 
     def _slot(self, manifest: Manifest, below: Below) -> int:
         """Drawn once for each collection and number of slots, and kept."""
-        with self._transaction() as database:
-            rows = database.execute("SELECT slots, slot FROM slot WHERE collection = ?", (manifest.collection,))
-            kept: tuple[int, int] | None = rows.fetchone()
+        with self._transaction():
+            kept = self._kept("slot", manifest.collection)
             if kept is None or kept[0] != manifest.slots:
                 kept = manifest.slots, below(manifest.slots)
-                database.execute("REPLACE INTO slot VALUES (?, ?, ?)", (manifest.collection, *kept))
+                self._keep("slot", manifest.collection, kept)
         return kept[1]
+
+    def _keep(self, table: str, name: str, numbers: Sequence[int]) -> None:
+        written = json.dumps(numbers)
+        self.database.execute(f"REPLACE INTO {table} VALUES (?, ?, ?)", (name, written, seal(name, written)))
+
+    def _kept(self, table: str, name: str) -> Any:
+        """The numbers, or None where there are none yet."""
+        row = self.database.execute(f"SELECT numbers, seal FROM {table} WHERE name = ?", (name,)).fetchone()
+        if row is not None and row[1] != seal(name, row[0]):
+            raise sqlite3.DatabaseError(f"the {table} of {name!r} is not what was written: no report while it is there")
+        return None if row is None else json.loads(row[0])
 
     def has_room(self) -> bool:
         return self.waiting() < self.QUEUE_LIMIT
@@ -490,6 +495,11 @@ class Store:
         with self._transaction() as database:
             database.execute("UPDATE queue SET tries = tries + 1 WHERE number = ?", (number,))
             database.execute("REPLACE INTO pause VALUES ('', ?)", (until,))
+
+
+def seal(name: str, numbers: str) -> int:
+    """SQLite notices damage of its pages, not of what is in them."""
+    return xxh32(f"{name} {numbers}".encode(), 0)
 
 
 def enter_period(account: Account | None, now: int, every: int) -> Account:

@@ -4,12 +4,10 @@ A process answers for all tests; each request opens the folder anew, as a device
 """
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import threading
-from contextlib import contextmanager
 from email.utils import formatdate
 
 import pytest
@@ -20,6 +18,7 @@ from hushgram import Budget, Collection, Device, Windows
 from hushgram.pipelines.conform.program import Program
 from hushgram.schemas.messages import decode_message, decode_reports
 from tests.helpers.collector import run_collector
+from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tools import run_or_skip
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -231,21 +230,10 @@ def test_a_message_that_cannot_be_stored_has_been_paid_for(device):
     assert not device.granted(collection)
 
 
-@contextmanager
-def on_small_disk(command, disk):
-    """The command in a namespace of its own, with a disk of 64 KiB mounted at `disk`."""
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
-    if shutil.which("unshare") is None or subprocess.run([*namespace, "true"], capture_output=True).returncode != 0:
-        pytest.skip("mount namespaces are not allowed here")
-    mount = 'mount -t tmpfs -o size=64k tmpfs "$0" && exec "$@"'
-    with Program([*namespace, "sh", "-c", mount, str(disk), *command], SECONDS) as program:
-        yield program
-
-
 def test_a_full_disk_means_no_report_and_room_again_means_what_is_left_of_the_budget(device, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    with on_small_disk(device.program.command, disk) as program:
+    with Program(on_small_disk(device.program.command, disk), SECONDS) as program:
         small = Driven(program, disk / "store")
         collection, others = (
             commute(name=name, device=Device(2.0, WEEK)) for name in ("commute", "another of a longer name")

@@ -23,6 +23,7 @@ from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.parsing import accept
 from tests.helpers.clients import REFERENCE, reference
 from tests.helpers.collector import run_collector
+from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tampering import tampered
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -390,6 +391,45 @@ def test_a_full_disk_means_no_report(open_store, monkeypatch):
         devices[-1].report(1.0)
 
 
+FULL_DISK = """
+import json, os, sqlite3, sys
+sys.path.insert(0, sys.argv[1])
+import hushgram_client as client
+disk, path, now = sys.argv[2:]
+device = client.Device(client.load(path), client.Store(disk + "/store.db", clock=lambda: int(now)))
+def attempt():
+    try:
+        device.submit(37.5)
+        return "granted"
+    except (client.OverBudgetError, sqlite3.OperationalError) as error:
+        return str(error)
+told = [attempt()]
+try:
+    with open(disk + "/filler", "wb", buffering=0) as filler:
+        while filler.write(bytes(512)): pass
+except OSError as error:
+    told.append(error.strerror)
+told += [attempt(), attempt()]
+os.remove(disk + "/filler")
+told += [attempt(), attempt(), attempt()]
+print(json.dumps([told, device.store.waiting()]))
+"""
+
+
+def test_room_again_on_a_disk_that_was_full_means_what_is_left_of_the_budget(tmp_path):
+    (tmp_path / "disk").mkdir()
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(commute(device=Device(3.0, WEEK)).manifest()))
+    program = [sys.executable, "-c", FULL_DISK, REFERENCE.parent, tmp_path / "disk", path, str(MONDAY)]
+    completed = subprocess.run(on_small_disk(program, tmp_path / "disk", 256), capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
+    (first, filled, *full, second, third, fourth), waiting = json.loads(completed.stdout)
+    assert (first, second, third, waiting) == ("granted", "granted", "granted", 3)
+    assert "No space" in filled
+    assert full == ["database or disk is full"] * 2
+    assert "spent" in fourth
+
+
 def test_storage_that_cannot_be_written_means_no_report(tmp_path, monkeypatch):
     draws_nothing(monkeypatch)
     with pytest.raises(sqlite3.OperationalError):
@@ -405,6 +445,25 @@ def test_storage_that_is_damaged_means_no_report(tmp_path):
     (tmp_path / "store.db").write_bytes(b"SQLite format 3\x00" + b"\xff" * 4000)
     with pytest.raises(sqlite3.DatabaseError):
         reference.Store(tmp_path / "store.db")
+
+
+def test_a_ledger_that_is_not_what_was_written_means_no_report(open_store, monkeypatch):
+    store, manifest = open_store(), load(device=Device(2.0, DAY, 24))
+    store.clock.now += HOUR * store._slot(manifest, reference.secrets.randbelow)
+    device = reference.Device(manifest, store)
+    device.report(1.0)
+    with monkeypatch.context() as patched:
+        draws_nothing(patched)
+        for table, numbers in (("account", "[0, 1, 0]"), ("account", "[]"), ("slot", "[24, 0]"), ("slot", "")):
+            [[kept]] = store.database.execute(f"SELECT numbers FROM {table}")
+            if numbers != kept:
+                store.database.execute(f"UPDATE {table} SET numbers = ?", (numbers,))
+                with pytest.raises(sqlite3.DatabaseError, match="not what was written"):
+                    device.report(1.0)
+                store.database.execute(f"UPDATE {table} SET numbers = ?", (kept,))
+    device.report(1.0)
+    with pytest.raises(reference.OverBudgetError):
+        device.report(1.0)
 
 
 def test_a_commit_that_fails_means_no_report_and_leaves_the_store_usable(open_store, monkeypatch):
@@ -514,7 +573,9 @@ def test_a_server_that_cannot_be_reached_is_asked_less_and_less(open_store, coll
     assert store.send(collector.url) == 1
 
 
-@pytest.mark.parametrize(("status", "kept"), [(400, 0), (413, 0), (415, 0), (404, 1), (500, 1), (301, 1), (307, 1)])
+@pytest.mark.parametrize(
+    ("status", "kept"), [(400, 0), (413, 0), (415, 0), (422, 0), (404, 1), (500, 1), (301, 1), (307, 1)]
+)
 def test_what_will_never_be_taken_is_dropped_and_nothing_else(status, kept, open_store, collector):
     store = open_store()
     reference.Device(load(), store).submit(1.0)

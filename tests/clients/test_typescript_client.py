@@ -11,6 +11,7 @@ from devtools.typescript_client import SOURCES, build_typescript
 from hushgram import Collection, Device
 from hushgram.schemas.messages import decode_reports
 from tests.helpers.collector import run_collector
+from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tools import run_or_skip
 
 WEEK = 7 * 86_400_000
@@ -37,6 +38,37 @@ def test_its_own_tests_pass(built, tmp_path):
         **{"capture_output": True, "text": True},
     )
     assert completed.returncode == 0, completed.stdout + completed.stderr
+
+
+FULL_DISK = """
+import * as fs from "node:fs";
+import { fileStorage } from "../dist/node.js";
+import { device, manifest } from "./support.js";
+const one = device(manifest({ budget: 2.3 }), undefined, fileStorage(process.env.DISK + "/store"));
+const attempt = () => one.submit(0.5).then(() => "granted", (error) => error.code ?? error.constructor.name);
+const filler = process.env.DISK + "/filler";
+const told = [await attempt()];
+try { for (;;) fs.appendFileSync(filler, "x".repeat(512)); } catch (error) { told.push(error.code); }
+told.push(await attempt(), await attempt());
+fs.rmSync(filler);
+for (let i = 0; i < 3; i++) told.push(await attempt());
+console.log(JSON.stringify([told, await one.store.waiting()]));
+"""
+
+
+def test_a_full_disk_means_no_report_and_room_again_means_what_is_left_of_the_budget(built, tmp_path):
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest()))
+    (tmp_path / "disk").mkdir()
+    completed = subprocess.run(
+        on_small_disk(["node", "--input-type=module", "--eval", FULL_DISK], tmp_path / "disk"),
+        cwd=built / "tests",
+        env={**os.environ, "MANIFEST": str(tmp_path / "manifest.json"), "DISK": str(tmp_path / "disk")},
+        **{"capture_output": True, "text": True},
+    )
+    assert completed.returncode == 0, completed.stderr
+    told, waiting = json.loads(completed.stdout)
+    assert told == ["granted", "ENOSPC", "ENOSPC", "ENOSPC", "granted", "granted", "OverBudgetError"]
+    assert waiting == 3
 
 
 def test_the_bundle_is_no_larger_than_recorded(built):
