@@ -371,6 +371,33 @@ def test_two_processes_at_once_spend_one_budget(tmp_path):
     assert sum(int(process.communicate(timeout=120)[0]) for process in processes) == 17
 
 
+SUBMITTER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import hushgram_client as client
+device = client.Device(client.load(sys.argv[3]), client.Store(sys.argv[2], clock=lambda: int(sys.argv[4])))
+try:
+    while True:
+        device.submit(37.5)
+        print("granted", flush=True)
+except client.OverBudgetError:
+    pass
+"""
+
+
+def test_processes_that_are_killed_spend_one_budget(tmp_path, open_store):
+    """Each dies somewhere in a report, and may have spent it without having stored it."""
+    path, kills = tmp_path / "manifest.json", 3
+    path.write_text(json.dumps(commute(device=Device(40.0, WEEK)).manifest()))
+    command = [sys.executable, "-c", SUBMITTER, str(REFERENCE.parent), str(tmp_path / "store.db"), path, str(MONDAY)]
+    for _ in range(kills):
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            process.kill()
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    assert 40 - kills <= open_store().waiting() <= 40
+
+
 def draws_nothing(monkeypatch):
     def fail(*_):
         raise AssertionError("drawn without a budget")
