@@ -591,7 +591,10 @@ def parse_json(content: str) -> Json:
     def refuse(name: str) -> None:
         raise RefusedError(f"{name} is no JSON")
 
-    return json.loads(content, parse_constant=refuse)
+    def parse_int(digits: str) -> float:  # Python refuses thousands of digits, and no entry has more than 16
+        return int(digits) if len(digits) < 20 else float(digits)
+
+    return json.loads(content, parse_constant=refuse, parse_int=parse_int)
 
 
 def only(mapping: Json, names: str) -> None:

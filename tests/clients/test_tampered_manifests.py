@@ -1,6 +1,7 @@
 """A manifest that was changed: all clients refuse it, or all draw the same cell from it."""
 
 import json
+import subprocess
 
 import jsonschema
 import pytest
@@ -105,3 +106,47 @@ def ask_reference(manifest):
         return reference.answer({"manifest": manifest, "value": "37.5"}, {})
     except reference.RefusedError as error:
         return {"refused": str(error)}
+
+
+AGES = {
+    **dict.fromkeys(
+        ("0", "-0", "-0.0", "36e5", "3.6E6", "3600000.0e0", "36000000e-1", "9007199254740991.4", "1e-400"), True
+    ),
+    **dict.fromkeys(
+        ("-1", "0.5", "1e400", "9007199254740992", "9007199254740991.5", "9007199254740993", "9" * 5000), False
+    ),
+}
+"""Whole numbers by their value as a double."""
+NO_NUMBERS = ("NaN", "Infinity", "03600000", "+1", ".5", "1.", "0x10", "1_0", "1e", "'1'")
+
+
+def texts():
+    """Manifests as text, and whether they are accepted: what `json.dumps` does not write."""
+    text = json.dumps(SOURCES[0])
+    assert '"max_age_ms": 86400000' in text
+    for number, accepted in AGES.items():
+        yield text.replace('"max_age_ms": 86400000', f'"max_age_ms": {number}'), accepted
+        yield f'{text[:-1]}, "more": {number}}}', True
+    for number in NO_NUMBERS:
+        yield f'{text[:-1]}, "more": {number}}}', False
+    for label, accepted in (
+        *(("\\ud800", False), ("\\udc00\\ud800", False), ("\\ud83d\\ude00", True), ("\\ufffd", False)),
+        *(("a\tb", False), ("\\u0000", True), ("\\uffff", True), ("\\x41", False)),
+    ):
+        yield text.replace('"DE"', f'"{label}"'), accepted
+    yield text.replace('"format"', '"\\u0066ormat"'), True
+    yield f'{text[:-1]}, "__proto__": {{"law": null}}}}', True
+    yield f'{text[:-1]}, "more": {"[" * 32}{"]" * 32}}}', True
+    yield f"{text[:-1]},}}", False
+    yield f"{text} {text}", False
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_json_is_read_alike_in_every_language(name):
+    cases = list(texts())
+    lines = "".join(f'{{"value": "37.5", "manifest": {text}}}\n' for text, _ in cases)
+    completed = subprocess.run(run_or_skip(CLIENTS[name]), input=lines, capture_output=True, text=True, check=True)
+    answers = ["refused" not in json.loads(line) for line in completed.stdout.splitlines()]
+    assert len(answers) == len(cases)
+    wrong = [text for (text, accepted), answer in zip(cases, answers, strict=True) if answer != accepted]
+    assert not wrong
