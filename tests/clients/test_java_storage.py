@@ -14,22 +14,16 @@ import pytest
 
 from devtools.java_client import java_command
 from devtools.processes import eventually
-from hushgram import Budget, Collection, Device, Windows
+from hushgram import Budget, Device, Windows
 from hushgram.pipelines.conform.program import Program
 from hushgram.schemas.messages import decode_message, decode_reports
+from tests.helpers.clients import MONDAY, WEEK, commute
 from tests.helpers.collector import run_collector
+from tests.helpers.reports import DAY, HOUR
 from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tools import run_or_skip
 
-HOUR, DAY = 3_600_000, 86_400_000
-WEEK = 7 * DAY
-MONDAY = 1_767_571_200_000 // WEEK * WEEK
-"""The beginning of a period of a week."""
 SECONDS = 120.0
-
-
-def commute(**changes):
-    return Collection(**{"name": "commute", "low": 0, "high": 180, "epsilon": 1.0, "buckets": 64, **changes})
 
 
 class Driven:

@@ -21,21 +21,13 @@ from hushgram.mechanisms import MECHANISMS
 from hushgram.schemas.messages import decode_reports
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.parsing import accept
-from tests.helpers.clients import REFERENCE, reference
+from tests.helpers.clients import MONDAY, REFERENCE, WEEK, commute, reference
 from tests.helpers.collector import run_collector
+from tests.helpers.reports import DAY, HOUR
 from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tampering import tampered
 
-HOUR, DAY = 3_600_000, 86_400_000
-WEEK = 7 * DAY
-MONDAY = 1_767_571_200_000 // WEEK * WEEK
-"""The beginning of a period of a week."""
-
 finite = st.floats(allow_nan=False, allow_infinity=False)
-
-
-def commute(**changes):
-    return Collection(**{"name": "commute", "low": 0, "high": 180, "epsilon": 1.0, "buckets": 64, **changes})
 
 
 def load(**changes):

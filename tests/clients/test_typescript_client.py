@@ -10,11 +10,11 @@ from devtools.browser import chromium
 from devtools.typescript_client import SOURCES, build_typescript
 from hushgram import Collection, Device
 from hushgram.schemas.messages import decode_reports
+from tests.helpers.clients import WEEK
 from tests.helpers.collector import run_collector
 from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tools import run_or_skip
 
-WEEK = 7 * 86_400_000
 POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'"
 
 

@@ -5,6 +5,7 @@ import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from devtools.go_client import conform_program
 from devtools.java_client import java_command
@@ -12,6 +13,9 @@ from devtools.typescript_client import build_typescript
 from hushgram import Collection
 from hushgram.pipelines.conform.program import Program
 
+WEEK = 7 * 86_400_000
+MONDAY = 1_767_571_200_000 // WEEK * WEEK
+"""The beginning of a period of a week."""
 REFERENCE = Path(__file__).parents[2] / "clients" / "python" / "hushgram_client.py"
 
 
@@ -32,6 +36,11 @@ CLIENTS = {
     "go": lambda: [str(conform_program())],
 }
 """How each client is started to answer `hushgram conform`; it is built if it must be."""
+
+
+def commute(**changes: Any) -> Collection:
+    """The collection of most tests, with these changes."""
+    return Collection(**{"name": "commute", "low": 0, "high": 180, "epsilon": 1.0, "buckets": 64, **changes})
 
 
 def ask_for_messages(
