@@ -572,6 +572,7 @@ class Device:
         """The cells, the time and an id. What may be refused is refused first; then the budget; then the draw."""
         self.manifest.check_group(group)
         positions = [self.manifest.position(value) for value in values]
+        need(bool(positions), "a batch of no values")
         now = self.store.clock() if self.store else time.time_ns() // 1_000_000
         need(now >= 0, "a clock before 1970")
         if self.store:

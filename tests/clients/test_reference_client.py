@@ -301,6 +301,8 @@ def test_a_batch_costs_as_much_as_its_reports(open_store):
     device = reference.Device(load(device=Device(3.0, WEEK)), open_store())
     with pytest.raises(reference.OverBudgetError):
         device.batch([1, 2, 3, 4])
+    with pytest.raises(reference.RefusedError, match="no values"):
+        device.batch([])
     device.batch([1, 2, 3])
 
 

@@ -34,6 +34,7 @@ export class Device {
     const { manifest, store } = this;
     checkGroup(manifest, group);
     const positions = [value].flat().map((one) => manifest.positionOf(one as number));
+    need(positions.length, "value");
     const time = store.moment();
     if (queue || manifest.budgets.length) await store.spend(manifest, positions.length, queue);
     const cells = positions.map((position) => manifest.cell(position));

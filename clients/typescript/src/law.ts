@@ -18,8 +18,7 @@ export function readLaw(source: Json, epsilon: number): Law {
     end += cells;
     return draw;
   });
-  const drawn = weights !== null; // as one channel need not be
-  const shares = drawn ? list(weights, 64, natural) : [1n];
+  const shares = weights === null ? [1n] : list(weights, 64, natural);
   const sum = shares.reduce((a, b) => a + b);
   const shared = shares.length === draws.length && !(sum >> 63n);
   need(shared && positions > 1n && positions <= 1n << 26n && end === cells && cells > 1n && cells <= 1n << 53n, "law");
@@ -28,7 +27,7 @@ export function readLaw(source: Json, epsilon: number): Law {
     Number(cells),
     (position, below = ownBelow) => {
       let index = 0;
-      for (let r = drawn ? below(sum) : 0n; r >= shares[index]!; ) r -= shares[index++]!;
+      for (let r = weights ? below(sum) : 0n; r >= shares[index]!; ) r -= shares[index++]!;
       return Number(draws[index]!(position, below));
     },
   ];

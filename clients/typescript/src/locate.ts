@@ -6,7 +6,8 @@ export function readPlaces(domain: Json, source: Json, positions: number): (valu
   const [scale, least, most, integer] = entries(domain, "scale low high integer");
   text(scale, /^(linear|log)$/);
   truth(integer);
-  const [low, high] = [real(least), real(most)];
+  const low = real(least);
+  const high = real(most);
   const { method, round } = source;
   const even = round === "half_even";
   const steps = positions - +even;
@@ -14,7 +15,8 @@ export function readPlaces(domain: Json, source: Json, positions: number): (valu
   let place: (value: number) => number;
   if (method === "scale") {
     const [, whole, begin, span] = entries(source, "method whole start length steps round");
-    const [start, length] = [real(begin), real(span)];
+    const start = real(begin);
+    const length = real(span);
     truth(whole);
     need(length > 0 && (even || round === "down"), method);
     place = (value) => (((whole ? halfEven(value) : value) - start) / length) * steps;

@@ -89,7 +89,7 @@ test("what is refused draws nothing and spends nothing", async () => {
     for (const value of [NaN, Infinity, -Infinity, undefined, "0.5", null, {}]) {
       await assert.rejects(one.report(value), RefusedError);
     }
-    await assert.rejects(one.report([0.5, NaN]), RefusedError);
+    for (const values of [[], [0.5, NaN]]) await assert.rejects(one.report(values), RefusedError);
     await assert.rejects(one.report(0.5, "FR"), RefusedError);
   });
   assert.equal(draws, 0);
