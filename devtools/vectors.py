@@ -6,17 +6,17 @@ fastavro, so that no client is tested against itself.
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from devtools.odd_manifests import accepted_manifests, refused_manifests
 from hushgram import Collection, Windows
 from hushgram.device import Budget, Device
 from hushgram.manifest.locating import DIGITS
@@ -38,7 +38,8 @@ Json = dict[str, Any]
 def render() -> dict[str, str]:
     """Every file's name and text."""
     files = {f"{name}.json": [_set(name, domain) for domain in _collections(name)] for name in MECHANISMS}
-    files |= {"refused.json": list(refused_sets()), "ledger.json": list(ledger_sets())}
+    files |= {"refused.json": list(refused_sets()), "accepted.json": list(accepted_sets())}
+    files |= {"ledger.json": list(ledger_sets())}
     return {name: _text(sets) for name, sets in files.items()}
 
 
@@ -246,98 +247,21 @@ def _refusal(value: str) -> Json:
     return {"request": {"value": value}, "answer": {"refused": True}}
 
 
-# Manifests that were tampered with ------------------------------------------------------------------------------------
+# Odd manifests --------------------------------------------------------------------------------------------------------
 
 
 def refused_sets() -> Iterator[Json]:
     """Each a small change of a manifest, for which a device must draw nothing."""
-    for name, manifest in _tampered():
+    for name, manifest in refused_manifests():
         yield {"name": name, "manifest": manifest, "cases": [_refusal("37.5")]}
 
 
-def _tampered() -> Iterator[tuple[str, Json]]:
-    wave = Collection(name="c", low=0, high=180, epsilon=1.0, buckets=4, device=Device(2.0, 7 * DAY, 2)).manifest()
-    of: dict[str, Json] = {
-        mechanism: Collection(name="c", low=1, high=180, epsilon=1.0, buckets=4, mechanism=mechanism).manifest()
-        for mechanism in ("haar", "local_hashing", "seeded_hashing", "stochastic_rounding", "general_wave", "hierarchy")
-    }
-    log = Collection(name="c", low=1, high=180, scale="log", epsilon=1.0, buckets=4).manifest()
-    channel: list[str | int] = ["law", "channels", 0]
-
-    def change(manifest: Json, *places: tuple[Sequence[str | int], object]) -> Json:
-        changed = copy.deepcopy(manifest)
-        for path, value in places:
-            *way, last = path
-            inner: Any = changed
-            for step in way:
-                inner = inner[step]
-            inner[last] = value
-        return changed
-
-    def weighed(manifest: Json, **integers: int) -> Json:
-        """Other integers of the first channel, with the total that belongs to them."""
-        law = {name: int(manifest["law"]["channels"][0][name]) for name in ("P", "Q", "width", "others")} | integers
-        total = law["width"] * law["P"] + law["others"] * law["Q"]
-        named = {**law, "total": total}
-        return change(manifest, *[([*channel, name], str(value)) for name, value in named.items()])
-
-    first: Mapping[str, str] = wave["law"]["channels"][0]
-    P, Q = int(first["P"]), int(first["Q"])
-    yield "another version", change(wave, (["format"], "hushgram-manifest/2"))
-    yield "an unknown mechanism", change(wave, (["mechanism"], "laplace"))
-    yield "another schema", change(wave, (["schemas", "Report"], "00" * 8))
-    yield "the favoured weight one more than e^ε allows", weighed(wave, P=P + 1)
-    yield "the favoured weight squared", weighed(wave, P=P * P // Q)
-    yield "the other weight one less", weighed(wave, Q=Q - 1)
-    yield "no other weight", weighed(wave, Q=0)
-    yield "ε declared a little smaller than the law's", change(wave, (["device", "epsilon"], "0.9999999999"))
-    yield "ε of zero", change(wave, (["device", "epsilon"], "0.0"))
-    yield "ε without bound", change(wave, (["device", "epsilon"], "1e300"))
-    yield "a total that is not the sum", change(wave, ([*channel, "total"], str(int(first["total"]) + 1)))
-    yield "a total of 64 bits", weighed(wave, P=2 * 10**18, Q=11 * 10**17)
-    yield (
-        "more positions than the law has room for",
-        change(wave, (["law", "positions"], "5"), (["locate", "steps"], 5)),
-    )
-    yield "positions that values do not reach", change(wave, (["locate", "steps"], 3))
-    yield "cells that begin late", change(wave, ([*channel, "offset"], "1"))
-    yield "more cells than channels have", change(wave, (["law", "cells"], "100"))
-    yield "an unknown kind of channel", change(wave, ([*channel, "kind"], "laplace"))
-    yield "an unknown entry in a channel", change(wave, ([*channel, "bias"], "1"))
-    yield "a number with a leading zero", change(wave, ([*channel, "P"], f"0{P}"))
-    yield "a number with a space", change(wave, ([*channel, "P"], f" {P}"))
-    yield "a number with a sign", change(wave, ([*channel, "others"], "+3"))
-    yield "a number that is no text", change(wave, ([*channel, "P"], P))
-    yield "a divisor of zero", change(wave, ([*channel, "divisor"], "0"))
-    yield "shares for channels that are not there", change(wave, (["law", "shares"], ["1", "1"]))
-    yield "no shares", change(wave, (["law", "shares"], []))
-    yield "no channels", change(wave, (["law", "channels"], []))
-    yield "low above high", change(wave, (["domain", "low"], "200.0"))
-    yield "an end that is no number", change(wave, (["domain", "high"], "NaN"))
-    yield "a length of zero", change(wave, (["locate", "length"], "0.0"))
-    yield "an unknown way to locate", change(wave, (["locate", "method"], "guess"))
-    yield "a revision that is too short", change(wave, (["revision"], "00"))
-    yield "a revision that is no hexadecimal digits", change(wave, (["revision"], "0123456789abcdeg"))
-    yield "a revision with spaces", change(wave, (["revision"], "01 34 67 9abcdef"))
-    yield "slices of no length", change(wave, (["slice_ms"], 0))
-    yield "a report that costs less than its ε", change(wave, (["device", "cost"], 1000))
-    yield "a period of no length", change(wave, (["device", "budget", "every_ms"], 0))
-    yield "a period of more than ten years", change(wave, (["device", "budget", "every_ms"], 315_360_000_001))
-    yield "more slots than are allowed", change(wave, (["device", "slots"], 10_001))
-    yield "a budget that is no whole number", change(wave, (["device", "budget", "amount"], 0.5))
-    yield "slots without a budget", change(wave, (["device", "budget"], None))
-    yield "edges that do not rise", change(log, (["locate", "edges", 1], log["locate"]["edges"][0]))
-    yield "an edge that is no number", change(log, (["locate", "edges", 0], "Infinity"))
-    yield "too few edges", change(log, (["locate", "edges"], log["locate"]["edges"][1:]))
-    yield "rows that are no power of two", change(of["haar"], ([*channel, "rows"], "3"))
-    yield "too few functions", change(of["local_hashing"], ([*channel, "digits"], "1"))
-    yield "symbols that the law does not have", change(of["seeded_hashing"], ([*channel, "symbols"], "5"))
-    yield "more steps than a coin has", change(of["stochastic_rounding"], ([*channel, "steps"], "1000"))
-    yield "a ramp beyond the last cell", change(of["general_wave"], ([*channel, "ramp"], str(1 << 26)))
-    yield "a step of zero", change(of["general_wave"], ([*channel, "step"], "0"))
-    yield "a level that is never drawn", change(of["hierarchy"], (["law", "shares"], ["0"]))
-    for name in ("law", "locate", "device", "groups", "domain"):
-        yield f"no {name}", {key: value for key, value in wave.items() if key != name}
+def accepted_sets() -> Iterator[Json]:
+    """Changes that change nothing."""
+    for name, collection, manifest in accepted_manifests():
+        made = random.Random(name)
+        cases = [_case(collection, 37.5, made, ids=True, group=group) for group in (None, *collection.groups)]
+        yield {"name": name, "manifest": manifest, "cases": cases}
 
 
 # The ledger -----------------------------------------------------------------------------------------------------------

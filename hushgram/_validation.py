@@ -75,7 +75,13 @@ def check_label(name: str, value: object, empty: bool = False) -> str:
     """A printable text of at most 128 characters."""
     if isinstance(value, bool):
         refuse(name, value, "a text; YAML reads yes, no, on and off as true and false: put it in quotes")
-    if not isinstance(value, str) or len(value) > 128 or not value.isprintable() or not (value.strip() or empty):
+    if (
+        not isinstance(value, str)
+        or len(value) > 128
+        or not value.isprintable()
+        or "\ufffd" in value  # which stands for what was not text
+        or not (value.strip() or empty)
+    ):
         advice = "; put a number in quotes" if isinstance(value, Real) else ""
         refuse(name, value, f"a printable text of 1 to 128 characters{advice}")
     return value

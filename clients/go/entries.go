@@ -10,10 +10,14 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
-const most53 = 1 << 53
+const (
+	most53    = 1 << 53
+	mostWhole = most53 - 1 // every double up to it that is whole was written as such
+)
 
 // entries reads values of JSON that must have their type, and remembers the first that has not. It reads maps, because
 // the decoder into structs takes "p" for "P".
@@ -77,14 +81,15 @@ func (e *entries) integer(value any, what string, least int64) int64 {
 	return number
 }
 
-// whole is a number of JSON.
+// whole is a number of JSON that is a whole one; 1.0 is 1.
 func (e *entries) whole(value any, what string, least, most int64) int64 {
 	text, _ := value.(json.Number)
-	number, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil || number < least || number > most || strconv.FormatInt(number, 10) != string(text) {
+	number, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || number != math.Trunc(number) || number < float64(least) || number > float64(most) {
 		e.fail(what, fmt.Sprintf("a whole number from %d to %d", least, most))
+		return least
 	}
-	return number
+	return int64(number)
 }
 
 var realPattern = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$`)
@@ -92,20 +97,20 @@ var realPattern = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$`)
 // parseReal reads a finite double. The pattern keeps out what ParseFloat reads beyond that: hexadecimal digits, NaN, infinities.
 func parseReal(text string) (float64, bool) {
 	number, err := strconv.ParseFloat(text, 64)
-	return number, err == nil && realPattern.MatchString(text)
+	return number, err == nil && len(text) <= 32 && realPattern.MatchString(text)
 }
 
 func (e *entries) real(value any, what string) float64 {
 	text, _ := value.(string)
 	number, ok := parseReal(text)
-	if !ok || len(text) > 32 {
+	if !ok {
 		e.fail(what, "the text of a finite number")
 		return math.NaN()
 	}
 	return number
 }
 
-// rising reads finite numbers of which each is larger than the one before.
+// rising reads finite numbers of which each is larger than the one before, and the last less the first is finite.
 func (e *entries) rising(value any, what string, least int) []float64 {
 	list := e.list(value, what, least, 65535)
 	numbers := make([]float64, len(list))
@@ -114,6 +119,9 @@ func (e *entries) rising(value any, what string, least int) []float64 {
 		if i > 0 && !(numbers[i-1] < numbers[i]) {
 			e.fail(what, "strictly rising")
 		}
+	}
+	if n := len(numbers); n > 0 && math.IsInf(numbers[n-1]-numbers[0], 0) {
+		e.fail(what, "as close as doubles can tell")
 	}
 	return numbers
 }
@@ -136,8 +144,8 @@ func (e *entries) oneOf(value any, what string, choices ...string) string {
 
 func (e *entries) label(value any, what string) string {
 	text, ok := value.(string)
-	if length := utf8.RuneCountInString(text); !ok || length < 1 || length > 128 {
-		e.fail(what, "text of 1 to 128 characters")
+	if length := utf8.RuneCountInString(text); !ok || length < 1 || length > 128 || strings.ContainsRune(text, utf8.RuneError) {
+		e.fail(what, "text of 1 to 128 characters without U+FFFD, which the decoder makes of half a surrogate pair")
 	}
 	return text
 }

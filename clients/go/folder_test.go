@@ -14,7 +14,7 @@ import (
 
 var noon = time.UnixMilli(1_767_268_800_000)
 
-// sample is a manifest of ε = 1 whose budget allows so many reports a day.
+// sample is a manifest of ε = 1 whose budget allows this many reports a day.
 func sample(t *testing.T, reports, slots int) *Manifest {
 	t.Helper()
 	text := fmt.Sprintf(`{"format": "hushgram-manifest/1", "collection": "commute", "revision": "0123456789abcdef",

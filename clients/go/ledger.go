@@ -12,7 +12,7 @@ type account struct {
 	Spent int64 `json:"spent"`
 }
 
-// slot is the part of each period in which a device reports, of so many.
+// slot is the part of each period in which a device reports, and the number of parts.
 type slot struct {
 	Slot  int64 `json:"slot"`
 	Slots int64 `json:"slots"`
@@ -38,7 +38,7 @@ func (l *ledger) drawSlot(m *Manifest, draws *drawer) (drawn bool) {
 	return true
 }
 
-// spend takes the cost of so many reports from both accounts, or changes nothing.
+// spend takes the cost of the reports from both accounts, or changes nothing.
 func (l *ledger) spend(m *Manifest, now, reports int64) error {
 	if now < 0 || now > most53 {
 		return fmt.Errorf("%w: the clock shows no time of use", ErrBudget)

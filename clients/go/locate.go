@@ -37,7 +37,7 @@ func readLocate(e *entries, domain, value any) locate {
 		if !(l.length > 0) {
 			e.fail("locate.length", "positive")
 		}
-		steps = e.whole(object["steps"], "locate.steps", 1, most53)
+		steps = e.whole(object["steps"], "locate.steps", 1, mostWhole)
 		l.round = e.oneOf(object["round"], "locate.round", "down", "half_even")
 	case "edges":
 		e.object(value, "locate", "method", "edges")
@@ -46,10 +46,7 @@ func readLocate(e *entries, domain, value any) locate {
 	case "knots":
 		e.object(value, "locate", "method", "knots", "steps", "round")
 		l.points = e.rising(object["knots"], "locate.knots", 2)
-		if n := len(l.points); n > 1 && math.IsInf(l.points[n-1]-l.points[0], 0) {
-			e.fail("locate.knots", "as close as doubles can tell")
-		}
-		steps = e.whole(object["steps"], "locate.steps", 1, most53)
+		steps = e.whole(object["steps"], "locate.steps", 1, mostWhole)
 		l.round = e.oneOf(object["round"], "locate.round", "half_even")
 	}
 	l.steps = float64(steps)

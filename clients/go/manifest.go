@@ -53,9 +53,9 @@ func Load(data []byte, mostEpsilon float64) (*Manifest, error) {
 	e.oneOf(object["mechanism"], "mechanism", mechanisms...)
 	m := &Manifest{
 		collection: e.label(object["collection"], "collection"),
-		slice:      e.whole(object["slice_ms"], "slice_ms", 1, most53),
-		sliceFirst: e.whole(object["slice_first_ms"], "slice_first_ms", 0, most53),
-		maxAge:     e.whole(object["max_age_ms"], "max_age_ms", 0, most53),
+		slice:      e.whole(object["slice_ms"], "slice_ms", 1, mostWhole),
+		sliceFirst: e.whole(object["slice_first_ms"], "slice_first_ms", 0, mostWhole),
+		maxAge:     e.whole(object["max_age_ms"], "max_age_ms", 0, mostWhole),
 	}
 	m.revision, _ = hex.DecodeString(e.fingerprint(object["revision"], "revision"))
 	for _, group := range e.list(object["groups"], "groups", 0, 10_000) {

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
 import sqlite3
 import sys
@@ -23,7 +24,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 FORMAT = "hushgram-manifest/1"
 SCHEMAS = {"Report": "8d51ac06d359ba88", "ReportBatch": "f5c4f5368c715f19"}
@@ -33,11 +34,15 @@ MECHANISMS = (
 )
 LARGEST_MANIFEST = 1 << 23
 SEEDS = 1 << 32
-MOST = (1 << 63) - 1
+MOST, MOST_COUNT = (1 << 63) - 1, (1 << 53) - 1
+MOST_CHANNELS, MOST_POINTS = 64, 65_535
 LARGEST_BUDGET, LONGEST_PERIOD_MS, MOST_SLOTS = 10**15, 3650 * 86_400_000, 10_000
+
+FINGERPRINT, NATURAL, REAL = "[0-9a-f]{16}", "[1-9][0-9]{0,18}", r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?"
 
 Json = Any
 """Whatever was sent: it is checked as it is read."""
+Item = TypeVar("Item")
 Below = Callable[[int], int]
 """Draws a uniform integer from 0 to its argument - 1."""
 Integers = dict[str, int]
@@ -63,7 +68,7 @@ def load(source: str | os.PathLike[str] | dict[str, Json], most_epsilon: float |
             content = file.read(LARGEST_MANIFEST + 1)
         need(len(content) <= LARGEST_MANIFEST, "a manifest of more than 8 MiB")
         try:
-            source = json.loads(content)
+            source = parse_json(content.decode())
         except (ValueError, RecursionError) as error:
             raise RefusedError(f"a manifest that is not JSON: {error}") from None
     try:
@@ -83,9 +88,10 @@ class Manifest:
         need(source["format"] == FORMAT, f"manifest: format is {source['format']!r:.60}, known: {FORMAT}")
         need(source["mechanism"] in MECHANISMS, f"manifest: unknown mechanism {source['mechanism']!r:.60}")
         need(source["schemas"] == SCHEMAS, "manifest: schemas that this client does not write")
-        self.collection, self.groups = label(source["collection"]), [label(group) for group in source["groups"]]
+        self.collection, self.groups = label(source["collection"]), items(source["groups"], label, 10_000)
+        need(len(set(self.groups)) == len(self.groups), "manifest: a group is listed twice")
+        need(matches(FINGERPRINT, source["revision"]), "manifest: a revision of 16 hexadecimal digits")
         self.revision = bytes.fromhex(source["revision"])
-        need(len(self.revision) == 8 and len(self.groups) <= 10_000, "manifest: revision or groups")
         self.slice_ms = count(source["slice_ms"], 1)
         self.slice_first_ms, self.max_age_ms = count(source["slice_first_ms"]), count(source["max_age_ms"])
         self._read_device(source["device"])
@@ -93,6 +99,7 @@ class Manifest:
         self._read_places(source["domain"], source["locate"])
 
     def _read_device(self, device: Json) -> None:
+        only(device, "epsilon cost budget slots total")
         self.epsilon = real(device["epsilon"])
         need(0 < self.epsilon <= 20, "manifest: ε is not from 0 to 20")
         self.cost, self.slots = count(device["cost"], 1, LARGEST_BUDGET), count(device["slots"], 1, MOST_SLOTS)
@@ -101,56 +108,52 @@ class Manifest:
         self.budgets: list[tuple[str, int, int]] = []
         for account, budget in ((self.collection, device["budget"]), ("", device["total"])):
             if budget is not None:
-                amount, every = (
-                    count(budget["amount"], 0, LARGEST_BUDGET),
-                    count(budget["every_ms"], 1, LONGEST_PERIOD_MS),
-                )
-                self.budgets.append((account, amount, every))
+                only(budget, "amount every_ms")
+                amount = count(budget["amount"], 0, LARGEST_BUDGET)
+                self.budgets.append((account, amount, count(budget["every_ms"], 1, LONGEST_PERIOD_MS)))
         need(self.slots == 1 or device["budget"] is not None, "manifest: slots without a budget")
 
     def _read_law(self, law: Json) -> None:
         only(law, "positions cells shares channels")
-        self.positions, self.cells = whole(law["positions"], 2), whole(law["cells"], 2)
-        need(self.positions <= 1 << 26, "law: too many positions")
-        need(1 <= len(law["channels"]) <= 64, "law: 1 to 64 channels")
-        self.channels: list[tuple[str, Integers]] = []
+        self.positions, self.cells = natural(law["positions"]), natural(law["cells"])
+        need(2 <= self.positions <= 1 << 26, "law: 2 to 2^26 positions")
         end = 0
-        for source in law["channels"]:
-            integers, outcomes = read_channel(source, self.positions, self.epsilon)
-            need(integers["offset"] == end, "law: channels do not follow one another")
-            self.channels.append((source["kind"], integers))
+
+        def read(source: Json) -> tuple[str, Integers]:
+            nonlocal end
+            integers, outcomes = read_channel(source, end, self.positions, self.epsilon)
             end += outcomes
-        need(end == self.cells <= 1 << 53, "law: cells are not those of the channels")
-        self.shares = None if law["shares"] is None else [whole(share, 1) for share in law["shares"]]
+            return source["kind"], integers
+
+        self.channels = items(law["channels"], read, MOST_CHANNELS)
+        need(2 <= end == self.cells <= 1 << 53, "law: cells are not those of the channels")
+        self.shares = None if law["shares"] is None else items(law["shares"], natural, MOST_CHANNELS)
         shares = [1] if self.shares is None else self.shares
         need(len(shares) == len(self.channels) and sum(shares) <= MOST, "law: as many shares as channels")
 
     def _read_places(self, domain: Json, locate: Json) -> None:
+        only(domain, "scale low high integer")
+        need(domain["scale"] in ("linear", "log"), "domain: unknown scale")
+        truth(domain["integer"])
         self.low, self.high = real(domain["low"]), real(domain["high"])
         need(self.low < self.high, "domain: low is not below high")
         method = locate["method"]
-        only(locate, f"method {LOCATES.get(method, 'edges')}")
-        self.points = [real(text) for text in locate[method]] if method in ("edges", "knots") else []
-        need(
-            all(a < b for a, b in zip(self.points, self.points[1:])),  # noqa: B905 - Python 3.9
-            "locate: edges that do not rise",
-        )
-        need(len(self.points) < 1 << 16, "locate: too many edges")
+        need(method in LOCATES, "locate: unknown method")
+        only(locate, f"method {LOCATES[method]}")
         self.position: Callable[[Any], int]
         if method == "edges":
+            self.points = points(locate["edges"], 1)
             need(len(self.points) == self.positions - 1, "locate: edges and positions differ")
             self.position = self._by_edges
             return
         self.steps, self.half_even = count(locate["steps"], 1), locate["round"] == "half_even"
-        need(locate["round"] in ("half_even", "down"), "locate: round")
+        need(self.half_even or (method, locate["round"]) == ("scale", "down"), "locate: round")
         need(self.steps + self.half_even == self.positions, "locate: steps and positions differ")
         if method == "knots":
-            need(len(self.points) >= 2, "locate: at least two knots")
-            need(math.isfinite(self.points[-1] - self.points[0]), "locate: knots too far apart")
+            self.points = points(locate["knots"], 2)
             self.position = self._by_knots
             return
-        need(method == "scale" and locate["whole"] in (True, False), "locate: unknown method")
-        self.whole, self.start, self.length = locate["whole"], real(locate["start"]), real(locate["length"])
+        self.whole, self.start, self.length = truth(locate["whole"]), real(locate["start"]), real(locate["length"])
         need(self.length > 0, "locate: length")
         self.position = self._by_scale
 
@@ -204,31 +207,31 @@ class Manifest:
         need(group is None or group in self.groups, f"group: got {group!r:.60}, which the manifest does not list")
 
 
-def read_channel(source: Json, positions: int, epsilon: float) -> tuple[Integers, int]:
-    """The checked integers of a channel, and the number of its cells."""
+def read_channel(source: Json, offset: int, positions: int, epsilon: float) -> tuple[Integers, int]:
+    """The checked integers of a channel that begins at a cell, and the number of its cells."""
     kind = source["kind"]
     need(kind in EXTRAS, f"law: unknown kind of channel {kind!r:.60}")
-    names = f"offset divisor P Q width others total {EXTRAS[kind]}"
-    only(source, f"kind {names}")
-    c = {name: whole(source[name]) for name in names.split()}
-    need(c["divisor"] >= 1 and c["width"] >= 1 and c["P"] >= c["Q"] >= 1, "law: weights")
+    names = f"divisor P Q width others total {EXTRAS[kind]}"
+    only(source, f"kind offset {names}")
+    need(source["offset"] == str(offset), "law: channels do not follow one another")
+    c = {"offset": offset, **{name: natural(source[name]) for name in names.split()}}
+    need(c["P"] >= c["Q"], "law: P is less than Q")
     need(c["P"] << 128 <= c["Q"] * exp_from_below(epsilon), "law: P/Q is larger than e^ε")
     need(c["total"] == c["width"] * c["P"] + c["others"] * c["Q"] <= MOST, "law: total is not the sum of the weights")
     most = (positions - 1) // c["divisor"]
     if kind == "block":
         fits, outcomes = most <= c["others"], c["width"] + c["others"]
     elif kind == "wave":
-        need(c["step"] >= 1 and c["ramp"] >= 1, "law: wave")
         fits = most + c["ramp"] - 1 <= c["others"] and (c["width"] + c["others"]) % c["step"] == 0
         outcomes = (c["width"] + c["others"]) // c["step"]
     elif kind == "coin":
-        fits, outcomes = c["width"] == c["others"] == 1 and most == c["steps"] >= 1, 2
+        fits, outcomes = c["width"] == c["others"] == 1 and most == c["steps"], 2
     elif kind == "hadamard":
         rows = c["rows"]
-        fits = c["width"] == c["others"] == 1 and rows >= 1 and rows & (rows - 1) == 0 and most // 2 < rows
+        fits = c["width"] == c["others"] == 1 and rows & (rows - 1) == 0 and most // 2 < rows
         outcomes = 2 * rows
     else:
-        fits = c["width"] == 1 and c["symbols"] == c["others"] + 1 >= 2
+        fits = c["width"] == 1 and c["symbols"] == c["others"] + 1
         if kind == "linear_hash":
             fits = (
                 fits and c["digits"] <= 18 and c["functions"] == c["symbols"] ** c["digits"] and most < c["functions"]
@@ -293,7 +296,7 @@ def draw_xxh32(c: Integers, value: int, below: Below) -> int:
 
 
 def xxh32(content: bytes, seed: int) -> int:
-    """xxHash, 32 bits, of fewer than 16 bytes."""
+    """xxHash of 32 bits, by its steps for short inputs: of fewer than 16 bytes it is xxHash itself."""
     mask, acc, rest = 0xFFFFFFFF, (seed + 374761393 + len(content)) & 0xFFFFFFFF, content
     while rest:
         four = len(rest) >= 4
@@ -310,7 +313,7 @@ def xxh32(content: bytes, seed: int) -> int:
     return acc ^ acc >> 16
 
 
-LOCATES = {"scale": "whole start length steps round", "knots": "knots steps round"}
+LOCATES = {"scale": "whole start length steps round", "edges": "edges", "knots": "knots steps round"}
 EXTRAS = {
     "block": "",
     "wave": "ramp step",
@@ -387,8 +390,8 @@ class Store:
         self.database.execute("PRAGMA synchronous = FULL")
         with self._transaction() as database:
             for table in (
-                "account (name TEXT PRIMARY KEY, start INTEGER, until INTEGER, spent INTEGER)",
-                "slot (collection TEXT PRIMARY KEY, slots INTEGER, slot INTEGER)",
+                "account (name TEXT PRIMARY KEY, numbers TEXT, seal INTEGER)",
+                "slot (name TEXT PRIMARY KEY, numbers TEXT, seal INTEGER)",
                 "queue (number INTEGER PRIMARY KEY AUTOINCREMENT, message BLOB, expires INTEGER, tries INTEGER)",
                 "pause (name TEXT PRIMARY KEY, until INTEGER)",
             ):
@@ -410,7 +413,7 @@ class Store:
             raise
 
     def spend(self, manifest: Manifest, reports: int = 1, below: Below = secrets.randbelow) -> None:
-        """Takes the cost of so many reports from all budgets, or raises `OverBudgetError` and takes nothing."""
+        """Takes the cost of the reports from all budgets, or raises `OverBudgetError` and takes nothing."""
         if not manifest.budgets:
             return
         now = self.clock()
@@ -419,28 +422,33 @@ class Store:
             every = manifest.budgets[0][2]
             if now % every * manifest.slots // every != self._slot(manifest, below):
                 raise OverBudgetError("not now: this device reports in another slot of the period")
-        with self._transaction() as database:
+        with self._transaction():
             for account, amount, every in manifest.budgets:
-                start, until, spent = enter_period(self._account(account), now, every)
+                start, until, spent = enter_period(self._kept("account", account), now, every)
                 spent += reports * manifest.cost
                 if spent > amount:
                     raise OverBudgetError("not now: the budget of this period is spent")
-                database.execute("REPLACE INTO account VALUES (?, ?, ?, ?)", (account, start, until, spent))
-
-    def _account(self, name: str) -> Account | None:
-        rows = self.database.execute("SELECT start, until, spent FROM account WHERE name = ?", (name,))
-        found: Account | None = rows.fetchone()
-        return found
+                self._keep("account", account, (start, until, spent))
 
     def _slot(self, manifest: Manifest, below: Below) -> int:
         """Drawn once for each collection and number of slots, and kept."""
-        with self._transaction() as database:
-            rows = database.execute("SELECT slots, slot FROM slot WHERE collection = ?", (manifest.collection,))
-            kept: tuple[int, int] | None = rows.fetchone()
+        with self._transaction():
+            kept = self._kept("slot", manifest.collection)
             if kept is None or kept[0] != manifest.slots:
                 kept = manifest.slots, below(manifest.slots)
-                database.execute("REPLACE INTO slot VALUES (?, ?, ?)", (manifest.collection, *kept))
+                self._keep("slot", manifest.collection, kept)
         return kept[1]
+
+    def _keep(self, table: str, name: str, numbers: Sequence[int]) -> None:
+        written = json.dumps(numbers)
+        self.database.execute(f"REPLACE INTO {table} VALUES (?, ?, ?)", (name, written, seal(name, written)))
+
+    def _kept(self, table: str, name: str) -> Any:
+        """The numbers, or None where there are none yet."""
+        row = self.database.execute(f"SELECT numbers, seal FROM {table} WHERE name = ?", (name,)).fetchone()
+        if row is not None and row[1] != seal(name, row[0]):
+            raise sqlite3.DatabaseError(f"the {table} of {name!r} is not what was written: no report while it is there")
+        return None if row is None else json.loads(row[0])
 
     def has_room(self) -> bool:
         return self.waiting() < self.QUEUE_LIMIT
@@ -487,6 +495,11 @@ class Store:
         with self._transaction() as database:
             database.execute("UPDATE queue SET tries = tries + 1 WHERE number = ?", (number,))
             database.execute("REPLACE INTO pause VALUES ('', ?)", (until,))
+
+
+def seal(name: str, numbers: str) -> int:
+    """SQLite notices damage of its pages, not of what is in them."""
+    return xxh32(f"{name} {numbers}".encode(), 0)
 
 
 def enter_period(account: Account | None, now: int, every: int) -> Account:
@@ -559,6 +572,7 @@ class Device:
         """The cells, the time and an id. What may be refused is refused first; then the budget; then the draw."""
         self.manifest.check_group(group)
         positions = [self.manifest.position(value) for value in values]
+        need(bool(positions), "a batch of no values")
         now = self.store.clock() if self.store else time.time_ns() // 1_000_000
         need(now >= 0, "a clock before 1970")
         if self.store:
@@ -574,43 +588,68 @@ def need(condition: bool, what: str) -> None:
         raise RefusedError(what)
 
 
+def parse_json(content: str) -> Json:
+    def refuse(name: str) -> None:
+        raise RefusedError(f"{name} is no JSON")
+
+    def parse_int(digits: str) -> float:  # Python refuses thousands of digits, and no entry has more than 16
+        return int(digits) if len(digits) < 20 else float(digits)
+
+    return json.loads(content, parse_constant=refuse, parse_int=parse_int)
+
+
 def only(mapping: Json, names: str) -> None:
-    need(set(mapping) == set(names.split()), f"manifest: expected exactly {names}")
+    need(isinstance(mapping, dict) and set(mapping) == set(names.split()), f"manifest: expected exactly {names}")
+
+
+def items(value: Json, read: Callable[[Json], Item], most: int, least: int = 0) -> list[Item]:
+    need(isinstance(value, list) and least <= len(value) <= most, f"manifest: a list of {least} to {most}")
+    return [read(item) for item in value]
+
+
+def points(value: Json, least: int) -> list[float]:
+    """Edges or knots."""
+    found = items(value, real, MOST_POINTS, least)
+    rising = all(a < b for a, b in zip(found, found[1:]))  # noqa: B905, RUF007 - Python 3.9
+    need(rising, "locate: edges that do not rise")
+    need(math.isfinite(found[-1] - found[0]), "locate: edges too far apart")
+    return found
+
+
+def matches(pattern: str, value: Json) -> bool:
+    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
 def label(value: Json) -> str:
     need(isinstance(value, str) and 0 < len(value) <= 128, "manifest: a label of 1 to 128 characters")
+    need("\ufffd" not in value, "manifest: a label with U+FFFD, which stands for what was not UTF-8")
     text(value)  # which is no text if it cannot be encoded
     return str(value)
 
 
-def count(value: Json, least: int = 0, most: int = 1 << 53) -> int:
-    """A JSON number that is a whole one, and exact in every language."""
-    need(type(value) is int and least <= value <= most, f"manifest: a whole number, got {value!r:.60}")
+def truth(value: Json) -> bool:
+    need(isinstance(value, bool), f"manifest: true or false, got {value!r:.60}")
+    return bool(value)
+
+
+def count(value: Json, least: int = 0, most: int = MOST_COUNT) -> int:
+    """A JSON number that is a whole one, and exact in every language; 1.0 is 1."""
+    fine = type(value) is int or (type(value) is float and value.is_integer())
+    need(fine and least <= value <= most, f"manifest: a whole number, got {value!r:.60}")
     return int(value)
 
 
-def whole(value: Json, least: int = 0) -> int:
-    """A whole number as decimal text, of at most 63 bits."""
-    fine = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19
-    need(fine and (value == "0" or value[0] != "0"), f"manifest: digits, got {value!r:.60}")
-    need(least <= int(value) <= MOST, f"manifest: {value} is out of range")
+def natural(value: Json) -> int:
+    """A whole number from 1 on as decimal text, of at most 63 bits."""
+    need(matches(NATURAL, value) and int(value) <= MOST, f"manifest: digits, got {value!r:.60}")
     return int(value)
 
 
 def real(value: Json) -> float:
     """A finite double as decimal text."""
-    need(isinstance(value, str) and len(value) <= 32, f"manifest: a number as text, got {value!r:.60}")
-    number = parse_real(value)
-    need(math.isfinite(number), f"manifest: a finite number, got {value!r:.60}")
-    return number
-
-
-def parse_real(value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise RefusedError(f"no number: {value!r:.60}") from None
+    need(matches(REAL, value) and len(value) <= 32, f"a number as text, got {value!r:.60}")
+    need(math.isfinite(float(value)), f"a finite number, got {value!r:.60}")
+    return float(value)
 
 
 # `hushgram conform` ---------------------------------------------------------------------------------------------------
@@ -641,9 +680,9 @@ def answer(request: Json, state: dict[str, Manifest]) -> dict[str, Any]:
         return {"granted": grant(manifest, request["slot"], request["times"])}
     if "upload" in request:
         device = Device(manifest, Store(":memory:") if manifest.budgets else None)
-        return {"upload": device.report(parse_real(request["value"]), request.get("group")).hex()}
+        return {"upload": device.report(real(request["value"]), request.get("group")).hex()}
     manifest.check_group(request.get("group"))
-    position = manifest.position(parse_real(request["value"]))
+    position = manifest.position(real(request["value"]))
     draws = Scripted(request["draws"]) if "draws" in request else None
     cells = [manifest.cell(position, draws or secrets.randbelow) for _ in range(request.get("repeat", 1))]
     need(not draws or not draws.rest, "draws are left over")
@@ -675,8 +714,8 @@ def conform(requests: TextIO, answers: TextIO) -> None:
     state: dict[str, Manifest] = {}
     for line in requests:
         try:
-            answered = answer(json.loads(line), state)
-        except (ValueError, KeyError, TypeError, AttributeError) as refused:  # a RefusedError, or no request at all
+            answered = answer(parse_json(line), state)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as refused:  # or no request at all
             answered = {"refused": f"{type(refused).__name__} {refused}"}
         print(json.dumps(answered), file=answers, flush=True)
 

@@ -65,8 +65,7 @@ def execute(options: argparse.Namespace) -> int:
 def _questions(collections: str | None) -> Iterator[Question]:
     files = set()
     for part in vector_sets():
-        drawn = any("position" in case["answer"] for case in part.cases)
-        if drawn and (part.file not in files or part.name.endswith(DRAWN_SETS)):
+        if part.tells_values_apart and (part.file not in files or part.name.endswith(DRAWN_SETS)):
             files.add(part.file)
             yield question_of(part)
     if collections is not None:

@@ -24,6 +24,11 @@ class VectorSet:
     manifest: Mapping[str, Any]
     cases: Sequence[Mapping[str, Any]]
 
+    @property
+    def tells_values_apart(self) -> bool:
+        """Whether its values have more than one position."""
+        return len({case["answer"]["position"] for case in self.cases if "position" in case["answer"]}) > 1
+
 
 @dataclass(frozen=True)
 class VectorsResult:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import hushgram.beam as hg
 from hushgram import Collection, Device
 from hushgram.mechanisms import MECHANISMS
+from hushgram.pipelines.cli import command
 from hushgram.pipelines.conform.program import Program
-from hushgram.pipelines.conform.vectors import examine_vectors, vector_sets
 from hushgram.schemas.messages import decode_message
-from tests.helpers.clients import CLIENTS, reference
+from tests.helpers.clients import CLIENTS, ask_for_messages, reference
 from tests.helpers.reports import START, encode_avro_file
 from tests.helpers.tools import run_or_skip
 
@@ -28,9 +28,9 @@ def client(request):
         yield program
 
 
-def test_vectors_are_answered(client):
-    result = examine_vectors(client, vector_sets())
-    assert result.passed, result.examples
+def test_it_conforms(client, capsys):
+    """All vectors, reports of all laws, and messages; a client that keeps the law fails once in a million times."""
+    assert command.main(["conform", "--draws", "2000", "--", *client.command]) == 0, capsys.readouterr().out
 
 
 @st.composite
@@ -76,21 +76,12 @@ COMMUTE = Collection(name="commute", low=0, high=180, buckets=64, epsilon=2.0, g
 VALUES = np.round(np.random.default_rng(3).gamma(4, 9, REPORTS), 1)
 
 
-def ask_for_messages(client, together):
-    """Reports of all values, in messages of their own or many to a batch, which then all have the same value."""
-    manifest, name = {"manifest": COMMUTE.manifest()}, "batch" if together > 1 else "report"
-    for number, value in enumerate(VALUES[::together]):
-        request = {"value": repr(float(value)), "group": "DE", "time": START + number, "id": f"{number:032x}"}
-        repeat = {"repeat": together} if together > 1 else {}
-        yield bytes.fromhex(client.ask({**manifest, **request, **repeat})[name])
-        manifest = {}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("together", "as_files"), [(1, False), (100, True)], ids=str)
 def test_its_reports_are_counted_and_estimated(client, together, as_files, tmp_path):
     """The mean is off by 4 standard errors, or the fit is that bad, once in 5,000 times."""
-    messages = list(ask_for_messages(client, together))
+    values = VALUES[::together]
+    messages = list(ask_for_messages(client, COMMUTE, values, "DE", START + 1, together))
     with beam.Pipeline() as pipeline:
         if as_files:
             definition, records = decode_message(messages[0])[0], [decode_message(message)[1] for message in messages]
@@ -104,5 +95,5 @@ def test_its_reports_are_counted_and_estimated(client, together, as_files, tmp_p
     [snapshot] = [one for one in hg.read_snapshots(tmp_path / "results") if one.key.group == "DE"]
     assert (snapshot.reports, snapshot.key.window_start) == (REPORTS, START)
     low, high = snapshot.interval("mean")
-    assert abs(snapshot.mean - VALUES[::together].mean()) < 2 * (high - low) / 2
+    assert abs(snapshot.mean - values.mean()) < 2 * (high - low) / 2
     assert snapshot.fit_pvalue > 1e-4

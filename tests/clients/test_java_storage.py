@@ -3,34 +3,27 @@
 A process answers for all tests; each request opens the folder anew, as a device does after a restart.
 """
 
-import http.server
 import json
-import os
 import shutil
 import signal
 import subprocess
 import threading
-from contextlib import contextmanager
 from email.utils import formatdate
 
 import pytest
 
 from devtools.java_client import java_command
 from devtools.processes import eventually
-from hushgram import Budget, Collection, Device, Windows
+from hushgram import Budget, Device, Windows
 from hushgram.pipelines.conform.program import Program
 from hushgram.schemas.messages import decode_message, decode_reports
+from tests.helpers.clients import MONDAY, WEEK, commute
+from tests.helpers.collector import run_collector
+from tests.helpers.reports import DAY, HOUR
+from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tools import run_or_skip
 
-HOUR, DAY = 3_600_000, 86_400_000
-WEEK = 7 * DAY
-MONDAY = 1_767_571_200_000 // WEEK * WEEK
-"""The beginning of a period of a week."""
 SECONDS = 120.0
-
-
-def commute(**changes):
-    return Collection(**{"name": "commute", "low": 0, "high": 180, "epsilon": 1.0, "buckets": 64, **changes})
 
 
 class Driven:
@@ -231,21 +224,10 @@ def test_a_message_that_cannot_be_stored_has_been_paid_for(device):
     assert not device.granted(collection)
 
 
-@contextmanager
-def on_small_disk(command, disk):
-    """The command in a namespace of its own, with a disk of 64 KiB mounted at `disk`."""
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
-    if shutil.which("unshare") is None or subprocess.run([*namespace, "true"], capture_output=True).returncode != 0:
-        pytest.skip("mount namespaces are not allowed here")
-    mount = 'mount -t tmpfs -o size=64k tmpfs "$0" && exec "$@"'
-    with Program([*namespace, "sh", "-c", mount, str(disk), *command], SECONDS) as program:
-        yield program
-
-
 def test_a_full_disk_means_no_report_and_room_again_means_what_is_left_of_the_budget(device, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    with on_small_disk(device.program.command, disk) as program:
+    with Program(on_small_disk(device.program.command, disk), SECONDS) as program:
         small = Driven(program, disk / "store")
         collection, others = (
             commute(name=name, device=Device(2.0, WEEK)) for name in ("commute", "another of a longer name")
@@ -265,40 +247,8 @@ def test_a_full_disk_means_no_report_and_room_again_means_what_is_left_of_the_bu
 
 @pytest.fixture
 def collector():
-    """A server that answers as it is told, and keeps what it was sent; it does not answer until `open` is set."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            server.received.append((self.path, self.headers["Content-Type"], body))
-            server.open.wait(SECONDS)
-            status, headers = server.answers.pop(0) if server.answers else (202, {})
-            try:
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-            except OSError:  # the client was killed
-                self.close_connection = True
-
-        def do_GET(self):  # which a redirect that is followed would become
-            self.do_POST()
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.received, server.answers, server.open = [], [], threading.Event()
-    server.open.set()
-    server.url = f"http://127.0.0.1:{server.server_port}/v1/reports"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.open.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with run_collector() as server:
+        yield server
 
 
 def test_reports_wait_in_the_queue_over_a_restart_and_are_sent_once(device, collector):
@@ -307,11 +257,12 @@ def test_reports_wait_in_the_queue_over_a_restart_and_are_sent_once(device, coll
         assert device("submit", commute(groups=["Zürich"]), value=value, group="Zürich") == {"done": True}
     assert device("waiting") == {"done": 3}
     assert [device("send", url=collector.url)["done"] for _ in range(2)] == [3, 0]
-    assert {sent[:2] for sent in collector.received} == {("/v1/reports", "application/vnd.hushgram.report")}
-    [(_, columns)], refused = decode_reports([body for _, _, body in collector.received])
+    sent = {(request.path, request.headers["Content-Type"]) for request in collector.received}
+    assert sent == {("/v1/reports", "application/vnd.hushgram.report")}
+    [(_, columns)], refused = decode_reports(collector.bodies)
     assert not refused
     assert columns.event_time.tolist() == [MONDAY] * 3
-    assert len({body[-16:] for _, _, body in collector.received}) == 3
+    assert len({body[-16:] for body in collector.bodies}) == 3
 
 
 def test_kill_9_between_writing_and_the_servers_answer_sends_the_same_bytes_again(device, collector):

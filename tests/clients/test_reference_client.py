@@ -1,12 +1,10 @@
 """The reference client agrees with the library, the pipeline reads its messages, and it keeps to its budget."""
 
-import http.server
 import json
 import math
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from email.utils import formatdate
@@ -23,18 +21,13 @@ from hushgram.mechanisms import MECHANISMS
 from hushgram.schemas.messages import decode_reports
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.judging import accept
-from tests.helpers.clients import REFERENCE, reference
-
-HOUR, DAY = 3_600_000, 86_400_000
-WEEK = 7 * DAY
-MONDAY = 1_767_571_200_000 // WEEK * WEEK
-"""The beginning of a period of a week."""
+from tests.helpers.clients import MONDAY, REFERENCE, WEEK, commute, reference
+from tests.helpers.collector import run_collector
+from tests.helpers.reports import DAY, HOUR
+from tests.helpers.small_disk import on_small_disk
+from tests.helpers.tampering import tampered
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
-
-
-def commute(**changes):
-    return Collection(**{"name": "commute", "low": 0, "high": 180, "epsilon": 1.0, "buckets": 64, **changes})
 
 
 def load(**changes):
@@ -170,9 +163,13 @@ def test_a_manifest_is_read_from_a_file(tmp_path):
     assert reference.load(path, most_epsilon=1.0).collection == "commute"
     with pytest.raises(reference.RefusedError, match="larger ε"):
         reference.load(path, most_epsilon=0.99)
-    for text in ("{", "[]", '"text"', "null", "{}", '{"format": []}'):
-        path.write_text(text)
-        with pytest.raises((reference.RefusedError, OSError)):
+    whole = json.dumps(commute().manifest())
+    for content in (
+        *("{", "[]", '"text"', "null", "{}", '{"format": []}', whole[:-1] + ', "more": NaN}', "\ufeff" + whole),
+        *(whole.encode("utf-16"), whole.encode() + b"\xff"),
+    ):
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(reference.RefusedError):
             reference.load(path)
     path.write_text("[" * 100_000)
     with pytest.raises(reference.RefusedError, match="not JSON"):
@@ -182,29 +179,11 @@ def test_a_manifest_is_read_from_a_file(tmp_path):
         reference.load(path)
 
 
-def paths(value, way=()):
-    yield way
-    if isinstance(value, dict | list):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from paths(inner, (*way, key))
-
-
-@given(st.data())
-def test_whatever_becomes_of_a_manifest_it_is_refused_or_keeps_its_epsilon(data):
-    """One entry anywhere becomes something else; what still loads has a law whose weights keep ε."""
-    source = json.loads(json.dumps(commute(buckets=4, widths=[0.5, 2], device=Device(2.0, WEEK, 2)).manifest()))
-    *way, last = data.draw(st.sampled_from([path for path in paths(source) if path]))
-    inner = source
-    for step in way:
-        inner = inner[step]
-    odd = (
-        st.none() | st.booleans() | st.integers() | st.integers().map(str) | st.text(max_size=3) | st.just([]) | finite
-    )
-    near = st.integers(-2, 2).map(lambda step: str(int(inner[last]) + step)) if str(inner[last]).isdigit() else odd
-    spaces = st.just(f" {str(inner[last])[1:]}")
-    inner[last] = data.draw(odd | near | spaces)
+@given(tampered())
+def test_whatever_becomes_of_a_manifest_it_is_refused_or_keeps_its_epsilon(source):
+    """Entries anywhere become something else; what still loads has a law whose weights keep ε."""
     try:
-        manifest = reference.load(source)
+        manifest = reference.load(json.loads(json.dumps(source)))
     except reference.RefusedError:
         return
     for _, channel in manifest.channels:
@@ -322,6 +301,8 @@ def test_a_batch_costs_as_much_as_its_reports(open_store):
     device = reference.Device(load(device=Device(3.0, WEEK)), open_store())
     with pytest.raises(reference.OverBudgetError):
         device.batch([1, 2, 3, 4])
+    with pytest.raises(reference.RefusedError, match="no values"):
+        device.batch([])
     device.batch([1, 2, 3])
 
 
@@ -384,6 +365,33 @@ def test_two_processes_at_once_spend_one_budget(tmp_path):
     assert sum(int(process.communicate(timeout=120)[0]) for process in processes) == 17
 
 
+SUBMITTER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import hushgram_client as client
+device = client.Device(client.load(sys.argv[3]), client.Store(sys.argv[2], clock=lambda: int(sys.argv[4])))
+try:
+    while True:
+        device.submit(37.5)
+        print("granted", flush=True)
+except client.OverBudgetError:
+    pass
+"""
+
+
+def test_processes_that_are_killed_spend_one_budget(tmp_path, open_store):
+    """Each dies somewhere in a report, and may have spent it without having stored it."""
+    path, kills = tmp_path / "manifest.json", 3
+    path.write_text(json.dumps(commute(device=Device(40.0, WEEK)).manifest()))
+    command = [sys.executable, "-c", SUBMITTER, str(REFERENCE.parent), str(tmp_path / "store.db"), path, str(MONDAY)]
+    for _ in range(kills):
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            process.kill()
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    assert 40 - kills <= open_store().waiting() <= 40
+
+
 def draws_nothing(monkeypatch):
     def fail(*_):
         raise AssertionError("drawn without a budget")
@@ -404,6 +412,45 @@ def test_a_full_disk_means_no_report(open_store, monkeypatch):
         devices[-1].report(1.0)
 
 
+FULL_DISK = """
+import json, os, sqlite3, sys
+sys.path.insert(0, sys.argv[1])
+import hushgram_client as client
+disk, path, now = sys.argv[2:]
+device = client.Device(client.load(path), client.Store(disk + "/store.db", clock=lambda: int(now)))
+def attempt():
+    try:
+        device.submit(37.5)
+        return "granted"
+    except (client.OverBudgetError, sqlite3.OperationalError) as error:
+        return str(error)
+told = [attempt()]
+try:
+    with open(disk + "/filler", "wb", buffering=0) as filler:
+        while filler.write(bytes(512)): pass
+except OSError as error:
+    told.append(error.strerror)
+told += [attempt(), attempt()]
+os.remove(disk + "/filler")
+told += [attempt(), attempt(), attempt()]
+print(json.dumps([told, device.store.waiting()]))
+"""
+
+
+def test_room_again_on_a_disk_that_was_full_means_what_is_left_of_the_budget(tmp_path):
+    (tmp_path / "disk").mkdir()
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(commute(device=Device(3.0, WEEK)).manifest()))
+    program = [sys.executable, "-c", FULL_DISK, REFERENCE.parent, tmp_path / "disk", path, str(MONDAY)]
+    completed = subprocess.run(on_small_disk(program, tmp_path / "disk", 256), capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
+    (first, filled, *full, second, third, fourth), waiting = json.loads(completed.stdout)
+    assert (first, second, third, waiting) == ("granted", "granted", "granted", 3)
+    assert "No space" in filled
+    assert full == ["database or disk is full"] * 2
+    assert "spent" in fourth
+
+
 def test_storage_that_cannot_be_written_means_no_report(tmp_path, monkeypatch):
     draws_nothing(monkeypatch)
     with pytest.raises(sqlite3.OperationalError):
@@ -419,6 +466,25 @@ def test_storage_that_is_damaged_means_no_report(tmp_path):
     (tmp_path / "store.db").write_bytes(b"SQLite format 3\x00" + b"\xff" * 4000)
     with pytest.raises(sqlite3.DatabaseError):
         reference.Store(tmp_path / "store.db")
+
+
+def test_a_ledger_that_is_not_what_was_written_means_no_report(open_store, monkeypatch):
+    store, manifest = open_store(), load(device=Device(2.0, DAY, 24))
+    store.clock.now += HOUR * store._slot(manifest, reference.secrets.randbelow)
+    device = reference.Device(manifest, store)
+    device.report(1.0)
+    with monkeypatch.context() as patched:
+        draws_nothing(patched)
+        for table, numbers in (("account", "[0, 1, 0]"), ("account", "[]"), ("slot", "[24, 0]"), ("slot", "")):
+            [[kept]] = store.database.execute(f"SELECT numbers FROM {table}")
+            if numbers != kept:
+                store.database.execute(f"UPDATE {table} SET numbers = ?", (numbers,))
+                with pytest.raises(sqlite3.DatabaseError, match="not what was written"):
+                    device.report(1.0)
+                store.database.execute(f"UPDATE {table} SET numbers = ?", (kept,))
+    device.report(1.0)
+    with pytest.raises(reference.OverBudgetError):
+        device.report(1.0)
 
 
 def test_a_commit_that_fails_means_no_report_and_leaves_the_store_usable(open_store, monkeypatch):
@@ -459,31 +525,8 @@ def test_a_budget_without_a_store_is_refused():
 
 @pytest.fixture
 def collector():
-    """A server that answers as it is told, and keeps what it was sent."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            server.received.append((self.path, self.headers["Content-Type"], body))
-            status, headers = server.answers.pop(0) if server.answers else (202, {})
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.received, server.answers = [], []
-    server.url = f"http://127.0.0.1:{server.server_port}/v1/reports"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with run_collector() as server:
+        yield server
 
 
 def test_reports_wait_in_the_queue_over_a_restart_and_are_sent_once(open_store, collector):
@@ -495,10 +538,10 @@ def test_reports_wait_in_the_queue_over_a_restart_and_are_sent_once(open_store, 
     assert store.waiting() == 3
     assert store.send(collector.url) == 3
     assert store.send(collector.url) == 0
-    assert {(path, kind) for path, kind, _ in collector.received} == {
+    assert {(sent.path, sent.headers["Content-Type"]) for sent in collector.received} == {
         ("/v1/reports", "application/vnd.hushgram.report")
     }
-    [(_, columns)], refused = decode_reports([body for _, _, body in collector.received])
+    [(_, columns)], refused = decode_reports(collector.bodies)
     assert len(columns) == 3
     assert not refused
     assert set(columns.event_time.tolist()) == {MONDAY}
@@ -551,7 +594,9 @@ def test_a_server_that_cannot_be_reached_is_asked_less_and_less(open_store, coll
     assert store.send(collector.url) == 1
 
 
-@pytest.mark.parametrize(("status", "kept"), [(400, 0), (413, 0), (415, 0), (404, 1), (500, 1), (301, 1), (307, 1)])
+@pytest.mark.parametrize(
+    ("status", "kept"), [(400, 0), (413, 0), (415, 0), (422, 0), (404, 1), (500, 1), (301, 1), (307, 1)]
+)
 def test_what_will_never_be_taken_is_dropped_and_nothing_else(status, kept, open_store, collector):
     store = open_store()
     reference.Device(load(), store).submit(1.0)

@@ -1,10 +1,8 @@
 """The TypeScript client: its own tests in Node.js, its size, and its bundle in a page of a browser."""
 
-import http.server
 import json
 import os
 import subprocess
-import threading
 
 import pytest
 
@@ -12,9 +10,11 @@ from devtools.browser import chromium
 from devtools.typescript_client import SOURCES, build_typescript
 from hushgram import Collection, Device
 from hushgram.schemas.messages import decode_reports
+from tests.helpers.clients import WEEK
+from tests.helpers.collector import run_collector
+from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tools import run_or_skip
 
-WEEK = 7 * 86_400_000
 POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'"
 
 
@@ -38,6 +38,37 @@ def test_its_own_tests_pass(built, tmp_path):
         **{"capture_output": True, "text": True},
     )
     assert completed.returncode == 0, completed.stdout + completed.stderr
+
+
+FULL_DISK = """
+import * as fs from "node:fs";
+import { fileStorage } from "../dist/node.js";
+import { device, manifest } from "./support.js";
+const one = device(manifest({ budget: 2.3 }), undefined, fileStorage(process.env.DISK + "/store"));
+const attempt = () => one.submit(0.5).then(() => "granted", (error) => error.code ?? error.constructor.name);
+const filler = process.env.DISK + "/filler";
+const told = [await attempt()];
+try { for (;;) fs.appendFileSync(filler, "x".repeat(512)); } catch (error) { told.push(error.code); }
+told.push(await attempt(), await attempt());
+fs.rmSync(filler);
+for (let i = 0; i < 3; i++) told.push(await attempt());
+console.log(JSON.stringify([told, await one.store.waiting()]));
+"""
+
+
+def test_a_full_disk_means_no_report_and_room_again_means_what_is_left_of_the_budget(built, tmp_path):
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest()))
+    (tmp_path / "disk").mkdir()
+    completed = subprocess.run(
+        on_small_disk(["node", "--input-type=module", "--eval", FULL_DISK], tmp_path / "disk"),
+        cwd=built / "tests",
+        env={**os.environ, "MANIFEST": str(tmp_path / "manifest.json"), "DISK": str(tmp_path / "disk")},
+        **{"capture_output": True, "text": True},
+    )
+    assert completed.returncode == 0, completed.stderr
+    told, waiting = json.loads(completed.stdout)
+    assert told == ["granted", "ENOSPC", "ENOSPC", "ENOSPC", "granted", "granted", "OverBudgetError"]
+    assert waiting == 3
 
 
 def test_the_bundle_is_no_larger_than_recorded(built):
@@ -69,7 +100,7 @@ APP = """
 import { Device, OverBudgetError, Store, browserStorage, load } from "./hushgram.min.js";
 const manifest = load(await (await fetch("/manifest.json")).json(), { mostEpsilon: 0.75 });
 window.device = new Device(manifest, new Store(browserStorage()));
-// How many of so many attempts are granted; any other refusal is an error.
+// How many of the attempts are granted; any other refusal is an error.
 window.attempt = async (times, act = (value) => device.report(value)) => {
   let granted = 0;
   for (let i = 0; i < times; i++) {
@@ -91,67 +122,44 @@ def browser():
 
 @pytest.fixture
 def site(built):
-    """A page with a strict policy, and a collector beside it; `seen` are all requests, `bodies` what was posted."""
-    files = {
-        "/": ("text/html", b"<!doctype html><title>t</title><script type=module src=app.js></script>"),
-        "/app.js": ("text/javascript", APP.encode()),
-        "/hushgram.min.js": ("text/javascript", (built / "dist" / "hushgram.min.js").read_bytes()),
-    }
+    """A page with a strict policy, and a collector beside it."""
+    with run_collector(Content_Security_Policy=POLICY, Set_Cookie="who=me") as server:
+        server.files = {
+            "/": ("text/html", b"<!doctype html><title>t</title><script type=module src=app.js></script>"),
+            "/app.js": ("text/javascript", APP.encode()),
+            "/hushgram.min.js": ("text/javascript", (built / "dist" / "hushgram.min.js").read_bytes()),
+        }
+        yield server
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            server.seen.append(f"GET {self.path}")
-            kind, content = files.get(self.path, ("text/plain", b""))
-            self.answer(200 if self.path in files else 404, content, kind)
 
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            server.seen.append(f"POST {self.path}")
-            server.bodies.append(body)
-            server.headers.append(dict(self.headers))
-            self.answer(server.answers.pop(0) if server.answers else 202, b"", "text/plain")
-
-        def answer(self, status, content, kind):
-            self.send_response(status)
-            self.send_header("Content-Security-Policy", POLICY)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Set-Cookie", "who=me")
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.seen, server.bodies, server.headers, server.answers, server.files = [], [], [], [], files
-    server.url = f"http://127.0.0.1:{server.server_port}/"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def requests_to(site):
+    """All but that for an icon, which is the browser's own."""
+    seen = [f"{request.method} {request.path}" for request in site.received]
+    return [request for request in seen if request != "GET /favicon.ico"]
 
 
 @pytest.fixture
 def open_tab(browser, site):
-    """Opens a tab of one browser profile; at the end none may have reported an error."""
-    context, errors = browser.new_context(), []
+    """Opens a tab of one browser profile; at the end none may have reported an error, or asked any other site."""
+    context, errors, elsewhere = browser.new_context(), [], []
 
     def open_one(**changes):
         site.files["/manifest.json"] = ("application/json", json.dumps(manifest(**changes)).encode())
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if "Policy" in message.text else None)
-        page.on("request", lambda request: site.seen.append(request.url) if site.url not in request.url else None)
-        page.goto(site.url)
+        page.on(
+            "request",
+            lambda request: elsewhere.append(request.url) if not request.url.startswith(f"{site.origin}/") else None,
+        )
+        page.goto(site.origin)
         page.wait_for_selector("html[data-ready]", state="attached")
         return page
 
     yield open_one
     context.close()
     assert not errors
+    assert not elsewhere
 
 
 LOADED = ["GET /", "GET /app.js", "GET /hushgram.min.js", "GET /manifest.json"]
@@ -161,11 +169,10 @@ LOADED = ["GET /", "GET /app.js", "GET /hushgram.min.js", "GET /manifest.json"]
 def test_in_a_page_with_a_strict_policy_it_makes_no_request_but_its_own(open_tab, site):
     page = open_tab(groups=["DE"])
     page.evaluate("async () => { for (const v of [0, 0.5, 1]) await device.submit(v, 'DE') }")
-    assert [request for request in site.seen if request != "GET /favicon.ico"] == LOADED
+    assert requests_to(site) == LOADED
     assert page.evaluate("device.store.send('/v1/reports')") == 3
-    assert site.seen[-3:] == ["POST /v1/reports"] * 3
-    assert set(site.seen) <= {*LOADED, "GET /favicon.ico", "POST /v1/reports"}
-    assert not any({"Cookie", "Referer"} & set(headers) for headers in site.headers)
+    assert requests_to(site) == [*LOADED, *["POST /v1/reports"] * 3]
+    assert not any({"Cookie", "Referer"} & set(request.headers) for request in site.received[-3:])
     [(_, columns)], refused = decode_reports(site.bodies)
     assert (len(columns), refused) == (3, [])
 
@@ -181,7 +188,7 @@ def test_ledger_and_queue_outlast_a_reload_and_a_tab(open_tab, site):
     page.close()
     page = open_tab(device=Device(2.3, WEEK))
     assert page.evaluate("attempt(5)") == 1
-    site.answers = [503]
+    site.answers = [(503, {})]
     assert page.evaluate("device.store.send('/v1/reports')") == 0
     page.reload()
     page.wait_for_selector("html[data-ready]", state="attached")

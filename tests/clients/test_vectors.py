@@ -21,6 +21,8 @@ SETS = [
     for part in json.loads(text)["sets"]
 ]
 
+ACCEPTED = [part for part in SETS if "refused.json" not in part.id]
+
 
 def validator(name):
     return jsonschema.Draft202012Validator(json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text()))
@@ -32,15 +34,15 @@ def test_the_files_are_what_the_command_writes():
 
 def test_files_are_small_and_of_their_schema():
     for text in RENDERED.values():
-        assert len(text) < 100_000
+        assert len(text) < 1 << 17
         validator("vectors").validate(json.loads(text))
 
 
 def test_the_vectors_hold_every_mechanism_and_every_kind_of_channel():
-    manifests = [part.values[0]["manifest"] for part in SETS]
-    assert {manifest["mechanism"] for manifest in manifests} >= set(MECHANISMS)
-    kinds = {channel["kind"] for manifest in manifests for channel in manifest.get("law", {}).get("channels", [])}
-    assert kinds >= set(reference.EXTRAS)
+    manifests = [part.values[0]["manifest"] for part in ACCEPTED]
+    assert {manifest["mechanism"] for manifest in manifests} == set(MECHANISMS)
+    kinds = {channel["kind"] for manifest in manifests for channel in manifest["law"]["channels"]}
+    assert kinds == set(reference.EXTRAS)
 
 
 @pytest.mark.parametrize("part", SETS)
@@ -54,7 +56,7 @@ def test_the_reference_client_answers_every_vector(part):
         assert answer == case["answer"], case
 
 
-@pytest.mark.parametrize("part", [part for part in SETS if "refused.json" not in part.id])
+@pytest.mark.parametrize("part", ACCEPTED)
 def test_manifests_are_of_their_schema(part):
     validator("manifest").validate(part["manifest"])
 

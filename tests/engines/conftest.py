@@ -98,10 +98,10 @@ def boot():
 class StreamRun:
     """`hushgram stream`, as a person starts it, and its results so far."""
 
-    def __init__(self, folder, name, *options):
+    def __init__(self, folder, name, *options, collections=None):
         self.output = folder / name
         command = [sys.executable, "-m", "hushgram", "stream", "--output", self.output]
-        command += ["--collections", folder / "collections.yaml", f"--job_name={name}", *options]
+        command += ["--collections", collections or folder / "collections.yaml", f"--job_name={name}", *options]
         self.temporary = folder / f"{name}.tmp"
         self.temporary.mkdir(exist_ok=True)
         environment = {"PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary)}
@@ -153,8 +153,8 @@ def start_stream(folder, name):
     """Starts streams; they end with the test."""
     runs = []
 
-    def start(*options, suffix=""):
-        runs.append(StreamRun(folder, name + suffix, *options))
+    def start(*options, suffix="", collections=None):
+        runs.append(StreamRun(folder, name + suffix, *options, collections=collections))
         return runs[-1]
 
     yield start

@@ -35,13 +35,24 @@ class CommandResult:
 
 def run_on_small_disk(folder: Path, disk: Path, commands: Sequence[Sequence[str]]) -> list[CommandResult]:
     """Runs `hushgram` once for each command. Before each the disk, at the empty directory `disk`, is empty."""
-    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
-    if shutil.which("unshare") is None or subprocess.run([*namespace, "true"], capture_output=True).returncode != 0:
-        pytest.skip("mount namespaces are not allowed here")
-    command = [*namespace, sys.executable, __file__, folder, disk, json.dumps(list(map(list, commands)))]
+    command = [*enter_namespace(), sys.executable, __file__, folder, disk, json.dumps(list(map(list, commands)))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(list(map(str, command)), check=True, timeout=300, env=environment, cwd=ROOT)
     return [CommandResult(**result) for result in json.loads((folder / "ended.json").read_text())]
+
+
+def enter_namespace() -> list[str]:
+    """What a command begins with that may mount disks of its own."""
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*namespace, "true"], capture_output=True).returncode != 0:
+        pytest.skip("mount namespaces are not allowed here")
+    return namespace
+
+
+def on_small_disk(command: Sequence[str | Path], disk: Path, kibibytes: int = 64) -> list[str]:
+    """The command, with a disk of its own mounted at the empty directory `disk`."""
+    mount = f'mount -t tmpfs -o size={kibibytes}k tmpfs "$0" && exec "$@"'
+    return [*enter_namespace(), "sh", "-c", mount, str(disk), *map(str, command)]
 
 
 def main(folder: str, disk: str, commands: str) -> None:

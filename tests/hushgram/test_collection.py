@@ -26,6 +26,7 @@ WRONG = [
     ({"name": ""}, "name", "printable text"),
     ({"name": "a\nb"}, "name", "printable text"),
     ({"name": 7}, "name", "printable text"),
+    ({"name": "a\ufffd"}, "name", "printable text"),
     ({"low": float("nan")}, "low", "a number"),
     ({"low": "0"}, "low", "a number"),
     ({"high": float("inf")}, "high", "a number"),

@@ -87,7 +87,7 @@ def test_values_of_other_types_are_refused():
 
 
 @given(st.floats(1e-6, 20.0), st.integers(1, 1000))
-def test_so_many_reports_as_a_budget_is_a_multiple_of_their_epsilon(epsilon, times):
+def test_a_budget_allows_as_many_reports_as_it_is_a_multiple_of_their_epsilon(epsilon, times):
     """Counted in billionths, rounded against the device: never more than the budget, and at most one less."""
     reports = Device(min(epsilon * times, 1e6), WEEK).reports(epsilon)
     assert reports * epsilon <= epsilon * times * (1 + 1e-12)

@@ -1,5 +1,5 @@
 import type { Below } from "./below.js";
-import { only, whole, type Json } from "./parsing.js";
+import { entries, natural, text, type Json } from "./parsing.js";
 import { need } from "./refusals.js";
 import { xxh32 } from "./xxh32.js";
 
@@ -8,18 +8,11 @@ export type Draw = (position: bigint, below: Below) => bigint;
 /** Whether its integers fit together, how many cells it has, and how it draws one of them. */
 type Kind = [fits: unknown, cells: bigint, draw: Draw];
 
-const COMMON = "offset divisor P Q width others total";
-
 /**
- * Where the cells of a channel begin, how many there are, and how one is drawn. The integers fit together for positions
- * up to `last`, and P/Q is at most `bound`/2^128: every cell has a weight from Q to P for every position, of one total.
+ * How many cells a channel has, from `offset` on, and how one is drawn. The integers fit together for positions up to
+ * `last`, and P/Q is at most `bound`/2^128: every cell has a weight from Q to P for every position, of one total.
  */
-export function readChannel(source: Json, last: bigint, bound: bigint): [offset: bigint, cells: bigint, draw: Draw] {
-  const read = (names: string): bigint[] => names.split(" ").map((name) => whole(source[name]));
-  const [offset, divisor, P, Q, width, others, total] = read(COMMON) as Seven;
-  const most = last / divisor;
-  const span = width + others;
-
+export function readChannel(source: Json, offset: bigint, last: bigint, bound: bigint): [cells: bigint, draw: Draw] {
   /** One of width + others outcomes: those from `start` on, `width` of them, have the weight P, the others Q. */
   const favoured: Draw = (start, below) => {
     const r = below(total);
@@ -28,9 +21,9 @@ export function readChannel(source: Json, last: bigint, bound: bigint): [offset:
     return other < start ? other : other + width;
   };
 
-  /** Reports a key that is drawn first, and one of so many symbols: that of the position under the key, or another. */
+  /** Reports a key that is drawn first, and one of the symbols: that of the position under the key, or another. */
   const keyed = (fits: unknown, symbols: bigint, keys: bigint, symbol: (key: bigint, x: bigint) => bigint): Kind => [
-    fits && width === 1n && span === symbols && symbols > 1n && most < 65536n,
+    fits && width === 1n && span === symbols && most < 65536n,
     symbols * keys,
     (x, below) => {
       const key = below(keys);
@@ -38,14 +31,13 @@ export function readChannel(source: Json, last: bigint, bound: bigint): [offset:
     },
   ];
 
-  const kinds: [name: string, integers: string, read: (...integers: any[]) => Kind][] = [
-    ["block", "", () => [most <= others, span, favoured]],
-    [
-      "wave",
+  const kinds: Record<string, [integers: string, read: (...integers: any[]) => Kind]> = {
+    block: ["", () => [most <= others, span, favoured]],
+    wave: [
       " ramp step",
       (ramp: bigint, step: bigint) => [
-        ramp && step && most + ramp - 1n <= others && !(span % step),
-        step && span / step,
+        most + ramp - 1n <= others && !(span % step),
+        span / step,
         (x, below) => {
           const r = below(total);
           const excess = width * (P - Q);
@@ -53,17 +45,15 @@ export function readChannel(source: Json, last: bigint, bound: bigint): [offset:
         },
       ],
     ],
-    [
-      "coin",
+    coin: [
       " steps",
       (steps: bigint) => [
-        steps && most === steps && others && span === 2n,
+        most === steps && span === 2n,
         span,
         (x, below) => favoured(below(steps) < x ? 1n : 0n, below),
       ],
     ],
-    [
-      "hadamard",
+    hadamard: [
       " rows",
       (rows: bigint) =>
         keyed(!(rows & (rows - 1n)) && most / 2n < rows, 2n, rows, (row, x) => {
@@ -72,8 +62,7 @@ export function readChannel(source: Json, last: bigint, bound: bigint): [offset:
           return bits & 1n;
         }),
     ],
-    [
-      "linear_hash",
+    linear_hash: [
       " symbols digits functions",
       (symbols: bigint, digits: bigint, functions: bigint) =>
         keyed(digits < 19n && functions === symbols ** digits && most < functions, symbols, functions, (f, x) => {
@@ -82,18 +71,20 @@ export function readChannel(source: Json, last: bigint, bound: bigint): [offset:
           return sum;
         }),
     ],
-    [
-      "xxh32",
+    xxh32: [
       " symbols",
       (symbols: bigint) => keyed(1, symbols, 1n << 32n, (seed, x) => BigInt(xxh32("" + x, Number(seed)))),
     ],
-  ];
-  const [kind, names, make] = kinds.find(([name]) => name === source.kind)!;
-  only(source, "kind " + COMMON + names);
-  const [fits, cells, draw] = make(...read(COMMON + names).slice(7));
-  const weighed = width && Q && P >= Q && total === width * P + others * Q;
-  need(fits && weighed && P << 128n <= Q * bound, kind);
-  return [offset, cells, (position, below) => offset + draw(position / divisor, below)];
+  };
+  const [more, make] = kinds[text(source.kind, /./)]!; // what objects inherit is no list, and refused
+  const [, begin, ...texts] = entries(source, "kind offset divisor P Q width others total" + more);
+  const [divisor, P, Q, width, others, total, ...rest] = texts.map(natural) as Integers;
+  const most = last / divisor;
+  const span = width + others;
+  const [fits, cells, draw] = make(...rest);
+  const weighed = begin === "" + offset && P >= Q && total === width * P + others * Q;
+  need(fits && weighed && P << 128n <= Q * bound, source.kind);
+  return [cells, (position, below) => offset + draw(position / divisor, below)];
 }
 
-type Seven = [bigint, bigint, bigint, bigint, bigint, bigint, bigint];
+type Integers = [bigint, bigint, bigint, bigint, bigint, bigint, ...bigint[]];

@@ -4,8 +4,8 @@ import { below as ownBelow, type Below } from "./below.js";
 import { checkGroup, Device } from "./device.js";
 import { spend, type Ledger } from "./ledger.js";
 import { load, type Manifest } from "./manifest.js";
-import { encode, fromHex, toHex } from "./message.js";
-import type { Json } from "./parsing.js";
+import { encode, fromHex } from "./message.js";
+import { real, type Json } from "./parsing.js";
 import { need } from "./refusals.js";
 import { memoryStorage } from "./storage.js";
 import { Store } from "./store.js";
@@ -20,12 +20,12 @@ async function answer(request: Json): Promise<object> {
   need(manifest, "no manifest");
   const { group, times, slot, time } = request;
   if (times) return { granted: grant(manifest, slot, times) };
-  const value = parseValue(request.value);
+  const value = real(request.value);
   if (request.upload) {
     return { upload: toHex(await new Device(manifest, new Store(memoryStorage())).report(value, group)) };
   }
   checkGroup(manifest, group);
-  const position = manifest.position(value);
+  const position = manifest.positionOf(value);
   const script = request.draws?.map(([limit, drawn]: string[]) => [BigInt(limit!), BigInt(drawn!)]);
   const below = script ? scripted(script) : ownBelow;
   const cells: number[] = [];
@@ -34,16 +34,13 @@ async function answer(request: Json): Promise<object> {
   const answered: Json = "repeat" in request ? { cells } : { position: Number(position), cell: cells[0] };
   if (request.id !== undefined) {
     const id = fromHex(request.id);
-    if (!("repeat" in request)) answered.report = encode(manifest, cells[0]!, group, time, id);
-    answered.batch = encode(manifest, cells, group, time, id);
+    if (!("repeat" in request)) answered.report = toHex(encode(manifest, cells[0]!, group, time, id));
+    answered.batch = toHex(encode(manifest, cells, group, time, id));
   }
   return answered;
 }
 
-function parseValue(text: Json): number {
-  need(typeof text === "string" && text.trim(), "no value");
-  return Number(text);
-}
+const toHex = (bytes: Iterable<number>): string => Buffer.from([...bytes]).toString("hex");
 
 /** Draws that are told beforehand. */
 function scripted(script: [bigint, bigint][]): Below {

@@ -1,5 +1,5 @@
 import type { Manifest } from "./manifest.js";
-import { encode, fromHex } from "./message.js";
+import { encode } from "./message.js";
 import { need } from "./refusals.js";
 import type { Store } from "./store.js";
 
@@ -21,7 +21,7 @@ export class Device {
    * for each of several values in one message, at the cost of as many.
    */
   async report(value: number | readonly number[], group?: string): Promise<Uint8Array<ArrayBuffer>> {
-    return fromHex(await this.make(value, group));
+    return Uint8Array.from(await this.make(value, group));
   }
 
   /** The same, into the queue of the store. */
@@ -30,20 +30,20 @@ export class Device {
   }
 
   /** What may be refused is refused first; then the budget; then the draw. */
-  private async make(value: number | readonly number[], group?: string, queue?: Store): Promise<string> {
+  private async make(value: number | readonly number[], group?: string, queue?: Store): Promise<number[]> {
     const { manifest, store } = this;
     checkGroup(manifest, group);
-    const positions = [value].flat().map((one) => manifest.position(one as number));
-    const time = store.now();
+    const positions = [value].flat().map((one) => manifest.positionOf(one as number));
+    need(positions.length, "value");
+    const time = store.moment();
     if (queue || manifest.budgets.length) await store.spend(manifest, positions.length, queue);
     const cells = positions.map((position) => manifest.cell(position));
     const id = crypto.getRandomValues(new Uint8Array(16));
     const message = encode(manifest, typeof value === "number" ? cells[0]! : cells, group, time, id);
-    await queue?.put(message, manifest.cut(time) + manifest.maxAge);
+    await queue?.keep(message, manifest.cut(time) + manifest.maxAge);
     return message;
   }
 }
 
-export function checkGroup(manifest: Manifest, group?: string): void {
-  need(group === undefined || manifest.groups.includes(group), "group " + group);
-}
+export const checkGroup = (manifest: Manifest, group?: string): void =>
+  need([undefined, ...manifest.groups].includes(group), "group " + group);

@@ -1,35 +1,33 @@
-import type { Below } from "./below.js";
+import { below as ownBelow, type Below } from "./below.js";
 import { readChannel, type Draw } from "./channel.js";
-import { only, whole, type Json } from "./parsing.js";
+import { entries, list, natural, type Json } from "./parsing.js";
 import { need } from "./refusals.js";
 
 /** The number of positions, that of cells, and how a position becomes a cell. */
-export type Law = [positions: number, cells: number, draw: (position: bigint, below: Below) => number];
+export type Law = [positions: number, cells: number, draw: (position: bigint, below?: Below) => number];
 
 /** A law whose integers fit together: whatever passes keeps its ε. */
 export function readLaw(source: Json, epsilon: number): Law {
-  only(source, "positions cells shares channels");
-  const positions = whole(source.positions);
-  const cells = whole(source.cells);
+  const [given, total, weights, channels] = entries(source, "positions cells shares channels");
+  const positions = natural(given);
+  const cells = natural(total);
   const bound = expFromBelow(epsilon);
   let end = 0n;
-  const draws: Draw[] = source.channels.map((channel: Json) => {
-    const [offset, cells, draw] = readChannel(channel, positions - 1n, bound);
-    need(offset === end, "offset");
+  const draws = list(channels, 64, (channel): Draw => {
+    const [cells, draw] = readChannel(channel, end, positions - 1n, bound);
     end += cells;
     return draw;
   });
-  const drawn = source.shares !== null; // as one channel need not be
-  const shares: bigint[] = drawn ? source.shares.map(whole) : [1n];
+  const shares = weights === null ? [1n] : list(weights, 64, natural);
   const sum = shares.reduce((a, b) => a + b);
-  const shared = shares.length === draws.length && draws.length < 65 && shares.every((share) => share) && !(sum >> 63n);
-  need(shared && positions > 1n && positions <= 1n << 26n && end === cells && cells <= 1n << 53n, "law");
+  const shared = shares.length === draws.length && !(sum >> 63n);
+  need(shared && positions > 1n && positions <= 1n << 26n && end === cells && cells > 1n && cells <= 1n << 53n, "law");
   return [
     Number(positions),
     Number(cells),
-    (position, below) => {
+    (position, below = ownBelow) => {
       let index = 0;
-      for (let r = drawn ? below(sum) : 0n; r >= shares[index]!; ) r -= shares[index++]!;
+      for (let r = weights ? below(sum) : 0n; r >= shares[index]!; ) r -= shares[index++]!;
       return Number(draws[index]!(position, below));
     },
   ];

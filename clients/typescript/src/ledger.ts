@@ -8,8 +8,8 @@ export type Account = [start: number, end: number, spent: number];
 export type Ledger = [accounts: Record<string, Account>, slots: Record<string, [slots: number, slot: number]>];
 
 /**
- * Takes the cost of so many reports from all budgets, or from none and says why. All integers are below 2^53, and
- * differences of remainders are exact. The slot is kept also where there is no report.
+ * Takes the cost of the reports from all budgets, or from none and says why. All integers are below 2^53: remainders,
+ * and quotients that are rounded down, are exact. The slot is kept also where there is no report.
  */
 export function spend(
   [accounts, kept]: Ledger,
@@ -20,13 +20,12 @@ export function spend(
 ): "slot" | "clock" | "budget" | undefined {
   const { slots, budgets, cost } = manifest;
   if (slots > 1) {
-    const { account, every } = budgets[0]!;
+    const [account, , every] = budgets[0]!;
     if (kept[account]?.[0] !== slots) kept[account] = [slots, Number(below(BigInt(slots)))];
-    const passed = (now % every) * slots;
-    if ((passed - (passed % every)) / every !== kept[account]![1]) return "slot";
+    if (Math.floor(((now % every) * slots) / every) !== kept[account]![1]) return "slot";
   }
   const after: typeof accounts = {};
-  for (const { account, amount, every } of budgets) {
+  for (const [account, amount, every] of budgets) {
     const period = now - (now % every);
     let [start, end, spent] = accounts[account] ?? [period, period + every, 0];
     if (now < start) return "clock";

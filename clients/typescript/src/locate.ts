@@ -1,43 +1,49 @@
-import { count, only, real, type Json } from "./parsing.js";
+import { entries, list, real, text, truth, type Json } from "./parsing.js";
 import { need } from "./refusals.js";
 
 /** How a value becomes a position. Double arithmetic, in exactly this order. */
 export function readPlaces(domain: Json, source: Json, positions: number): (value: number) => bigint {
-  const { method, round, whole } = source;
-  const [low, high] = [real(domain.low), real(domain.high)];
+  const [scale, least, most, integer] = entries(domain, "scale low high integer");
+  text(scale, /^(linear|log)$/);
+  truth(integer);
+  const low = real(least);
+  const high = real(most);
+  const { method, round } = source;
   const even = round === "half_even";
   const steps = positions - +even;
-  let points: number[] = [];
-  let parts = 1;
-  let share: (value: number) => number;
-
-  /** How many points are not above a value: an edge belongs to the bucket above it. */
-  const rank = (value: number): number => points.filter((point) => point <= value).length;
+  let given = source.steps;
+  let place: (value: number) => number;
   if (method === "scale") {
-    only(source, "method whole start length steps round");
-    const [start, length] = [real(source.start), real(source.length)];
-    need(typeof whole === "boolean" && length > 0, method);
-    share = (value) => ((whole ? halfEven(value) : value) - start) / length;
+    const [, whole, begin, span] = entries(source, "method whole start length steps round");
+    const start = real(begin);
+    const length = real(span);
+    truth(whole);
+    need(length > 0 && (even || round === "down"), method);
+    place = (value) => (((whole ? halfEven(value) : value) - start) / length) * steps;
   } else {
-    points = source[method].map(real);
-    parts = points.length - 1;
-    only(source, method === "edges" ? "method edges" : "method knots steps round");
-    need(points.every((point, i) => !i || points[i - 1]! < point), method);
-    share = (value) => {
-      const k = limit(rank(value) - 1, 0, parts - 1);
-      return (k + (value - points[k]!) / (points[k + 1]! - points[k]!)) / parts;
-    };
+    const points = list(source[method], 65535, real);
+    const parts = points.length - 1;
+    need(points.every((point, i) => !i || points[i - 1]! < point) && isFinite(points[parts]! - points[0]!), "locate");
+
+    /** How many points are not above a value: an edge belongs to the bucket above it. */
+    const rank = (value: number): number => points.filter((point) => point <= value).length;
+    if (method === "edges") {
+      entries(source, "method edges");
+      given = parts + 2;
+      place = rank;
+    } else {
+      entries(source, "method knots steps round");
+      need(method === "knots" && even && parts, "method");
+      place = (value) => {
+        const k = limit(rank(value) - 1, 0, parts - 1);
+        return ((k + (value - points[k]!) / (points[k + 1]! - points[k]!)) / parts) * steps;
+      };
+    }
   }
-  if (method === "edges") need(points.length + 1 === positions, method);
-  else need(count(source.steps, 1) === steps && (even || round === "down") && parts > 0, method);
-  need(low < high, "low");
+  need(given === steps && low < high, "steps");
   return (value) => {
     need(Number.isFinite(value), "value " + value);
-    value = limit(value, low, high);
-    const place = method === "edges" ? rank(value) : (even ? halfEven : Math.floor)(share(value) * steps);
-    const position = limit(place, 0, positions - 1);
-    need(position >= 0, "value " + value); // no number, as where knots are further apart than any double
-    return BigInt(position);
+    return BigInt(limit((even ? halfEven : Math.floor)(place(limit(value, low, high))), 0, positions - 1));
   };
 }
 

@@ -1,16 +1,12 @@
-import { below as ownBelow, type Below } from "./below.js";
+import type { Below } from "./below.js";
 import { readLaw } from "./law.js";
 import { readPlaces } from "./locate.js";
 import { BATCH, REPORT } from "./message.js";
-import { count, label, real, text, type Json } from "./parsing.js";
+import { count, entries, label, list, real, text, type Json } from "./parsing.js";
 import { need, RefusedError } from "./refusals.js";
 
-/** What may be spent in each period of so many milliseconds, in billionths of ε, and from which account. */
-export interface Budget {
-  readonly account: string;
-  readonly amount: number;
-  readonly every: number;
-}
+/** What may be spent of an account in each period: billionths of ε, and milliseconds. */
+export type Budget = readonly [account: string, amount: number, every: number];
 
 /** What a device needs of a collection, checked. */
 export interface Manifest {
@@ -24,7 +20,8 @@ export interface Manifest {
   readonly slots: number;
   readonly cells: number;
   readonly maxAge: number;
-  position(value: number): bigint;
+  /** The position of a value. */
+  positionOf(value: number): bigint;
   /** The cell to report for a position. */
   cell(position: bigint, below?: Below): number;
   /** The beginning of the slice that a time lies in: a report says no more of its time than that. */
@@ -53,36 +50,40 @@ export function load(source: unknown, { mostEpsilon = Infinity } = {}): Manifest
 }
 
 function read(source: Json): Manifest {
-  const device = source.device;
   need(source.format === "hushgram-manifest/1", "format");
   text(source.mechanism, MECHANISM);
-  need("" + Object.entries(source.schemas).sort() === "" + ["Report", REPORT, "ReportBatch", BATCH], "schemas");
+  const [report, batch] = entries(source.schemas, "Report ReportBatch");
+  need(report === REPORT && batch === BATCH, "schemas");
   const collection = label(source.collection);
+  const groups = list(source.groups, 1e4, label);
+  need(new Set(groups).size === groups.length, "groups");
   const slice = count(source.slice_ms, 1);
   const first = count(source.slice_first_ms);
-  const epsilon = real(device.epsilon);
-    const cost = count(device.cost, 1, LARGEST_BUDGET);
+  const [promise, price, own, parts, total] = entries(source.device, "epsilon cost budget slots total");
+  const epsilon = real(promise);
+  const cost = count(price, 1, LARGEST_BUDGET);
   need(epsilon > 0 && epsilon <= 20 && cost >= epsilon * 1e9 * (1 - 1e-9), "cost");
-  const budget = (account: string, source: Json): Budget[] =>
-    source === null
-      ? []
-      : [{ account, amount: count(source.amount, 0, LARGEST_BUDGET), every: count(source.every_ms, 1, TEN_YEARS) }];
-  const own = budget("=" + collection, device.budget); // so that no collection is called "", or as what objects inherit
-  const slots = count(device.slots, 1, 1e4);
-  need(slots === 1 || own.length, "slots");
+  const budget = (account: string, source: Json): Budget[] => {
+    if (source === null) return [];
+    const [amount, every] = entries(source, "amount every_ms");
+    return [[account, count(amount, 0, LARGEST_BUDGET), count(every, 1, TEN_YEARS)]];
+  };
+  const slots = count(parts, 1, 1e4);
+  need(slots < 2 || own, "slots");
   const [positions, cells, draw] = readLaw(source.law, epsilon);
   return {
     collection,
-    revision: text(source.revision, /^[\da-f]{16}$/i),
+    revision: text(source.revision, /^[\da-f]{16}$/),
     epsilon,
     cost,
     slots,
-    groups: source.groups.map(label),
-    budgets: [...own, ...budget("", device.total)],
+    groups,
+    // "=", so that no collection is called "", or as what objects inherit
+    budgets: [...budget("=" + collection, own), ...budget("", total)],
     cells,
     maxAge: count(source.max_age_ms),
-    position: readPlaces(source.domain, source.locate, positions),
-    cell: (position, below = ownBelow) => draw(position, below),
+    positionOf: readPlaces(source.domain, source.locate, positions),
+    cell: draw,
     cut: (time) => {
       const past = (time - first) % slice;
       return time - past - (past < 0 ? slice : 0);

@@ -1,9 +1,9 @@
 export const DAY = 86_400_000;
 
-/** The status of an upload, 0 if there is none, and for how many milliseconds the server asks to wait. */
+/** Whether a message need not be sent again, whether the server has taken it, and how many milliseconds it asks to wait. */
 export async function post(
   url: string, message: Uint8Array<ArrayBuffer>, timeout: number, now: number,
-): Promise<[status: number, wait?: number | undefined]> {
+): Promise<[done?: boolean, kept?: boolean, wait?: number | undefined]> {
   try {
     const answer = await fetch(url, {
       method: "POST",
@@ -15,9 +15,10 @@ export async function post(
       signal: AbortSignal.timeout(timeout),
     });
     await answer.body?.cancel();
-    return [answer.status, parseRetryAfter(answer.headers.get("Retry-After"), now)];
+    const { ok, status, headers } = answer;
+    return [ok || [400, 413, 415, 422].includes(status), ok, parseRetryAfter(headers.get("Retry-After"), now)];
   } catch {
-    return [0]; // no network, no name, no TLS, a redirect
+    return []; // no network, no name, no TLS, a redirect
   }
 }
 

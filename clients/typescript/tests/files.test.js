@@ -38,6 +38,27 @@ test("many processes at once never spend more than the budget together, nor less
   assert.equal(granted.reduce((sum, output) => sum + Number(output), 0), 10);
 });
 
+test("processes that are killed spend one budget, and lose at most the report that they were at", async (t) => {
+  const path = folder(t);
+  const program = `
+    import { OverBudgetError, fileStorage } from "../dist/node.js";
+    import { device, manifest } from "./support.js";
+    const one = device(manifest({ budget: 30 }), undefined, fileStorage(${JSON.stringify(path)}, 50));
+    try {
+      for (;;) console.log(await one.submit(0.5));
+    } catch (error) {
+      if (!(error instanceof OverBudgetError)) throw error;
+    }`;
+  for (let kills = 0; kills < 3; kills++) {
+    const child = run(program);
+    child.stdout.once("data", () => child.kill("SIGKILL"));
+    await child.ended;
+  }
+  await run(program).ended;
+  const waiting = await device(manifest(), undefined, fileStorage(path)).store.waiting();
+  assert(waiting >= 37 && waiting <= 40, `${waiting}`);
+});
+
 test("a queue is there after a restart", async (t) => {
   const path = folder(t);
   await device(manifest(), undefined, fileStorage(path)).submit(0.5);

@@ -5,7 +5,7 @@ import { OverBudgetError, RefusedError } from "../dist/node.js";
 import { memoryStorage } from "../dist/storage.js";
 import { countDraws, device, HOUR, manifest, MONDAY, WEEK } from "./support.js";
 
-/** How many of so many attempts are granted. */
+/** How many of the attempts are granted. */
 async function granted(one, attempts = 5) {
   let count = 0;
   for (; attempts > 0; attempts--) {
@@ -89,7 +89,7 @@ test("what is refused draws nothing and spends nothing", async () => {
     for (const value of [NaN, Infinity, -Infinity, undefined, "0.5", null, {}]) {
       await assert.rejects(one.report(value), RefusedError);
     }
-    await assert.rejects(one.report([0.5, NaN]), RefusedError);
+    for (const values of [[], [0.5, NaN]]) await assert.rejects(one.report(values), RefusedError);
     await assert.rejects(one.report(0.5, "FR"), RefusedError);
   });
   assert.equal(draws, 0);

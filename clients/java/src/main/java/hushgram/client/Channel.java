@@ -16,7 +16,7 @@ final class Channel {
     private static final Map<String, String> EXTRAS = extras();
 
     private final String kind;
-    final long offset;
+    private final long offset;
     final long outcomes;
     private final long divisor;
     private final long p;
@@ -37,21 +37,22 @@ final class Channel {
         return Collections.unmodifiableMap(extras);
     }
 
-    Channel(Map<?, ?> source, long positions, Epsilon epsilon) {
+    Channel(Map<?, ?> source, long offset, long positions, Epsilon epsilon) {
         kind = Checks.string(Checks.entry(source, "kind"), "kind");
         String extras = EXTRAS.get(kind);
         need(extras != null, "law: unknown kind of channel");
         Checks.only(source, COMMON + extras);
-        offset = Checks.whole(source.get("offset"), "offset", 0);
-        divisor = Checks.whole(source.get("divisor"), "divisor", 1);
-        p = Checks.whole(source.get("P"), "P", 1);
-        q = Checks.whole(source.get("Q"), "Q", 1);
-        width = Checks.whole(source.get("width"), "width", 1);
-        others = Checks.whole(source.get("others"), "others", 0);
-        total = Checks.whole(source.get("total"), "total", 1);
+        need(Long.toString(offset).equals(source.get("offset")), "law: channels do not follow one another");
+        this.offset = offset;
+        divisor = Checks.natural(source.get("divisor"), "divisor");
+        p = Checks.natural(source.get("P"), "P");
+        q = Checks.natural(source.get("Q"), "Q");
+        width = Checks.natural(source.get("width"), "width");
+        others = Checks.natural(source.get("others"), "others");
+        total = Checks.natural(source.get("total"), "total");
         for (String name : extras.trim().split(" ")) {
             if (!name.isEmpty()) {
-                extra.put(name, Checks.whole(source.get(name), name, 0));
+                extra.put(name, Checks.natural(source.get(name), name));
             }
         }
         need(p >= q, "law: P is less than Q");
@@ -76,12 +77,11 @@ final class Channel {
                 break;
             case "wave":
                 long step = get("step");
-                need(step >= 1 && get("ramp") >= 1, "law: a step or ramp of a wave is zero");
                 fits = get("ramp") - 1 <= others - most && (width + others) % step == 0;
                 count = (width + others) / step;
                 break;
             case "coin":
-                fits = width == 1 && others == 1 && most == get("steps") && most >= 1;
+                fits = width == 1 && others == 1 && most == get("steps");
                 count = 2;
                 break;
             case "hadamard":
@@ -103,7 +103,7 @@ final class Channel {
     }
 
     private boolean hashes() {
-        return width == 1 && others >= 1 && get("symbols") == others + 1;
+        return width == 1 && get("symbols") == others + 1;
     }
 
     private long power() {

@@ -12,11 +12,11 @@ import java.util.regex.Pattern;
 
 /** What was sent becomes what may be used, or is refused. */
 final class Checks {
-    /** The largest whole number that is exact in every language. */
-    static final long EXACT = 1L << 53;
+    /** The largest whole number of JSON that is exact in every language. */
+    static final long EXACT = (1L << 53) - 1;
 
-    private static final Pattern DIGITS = Pattern.compile("0|[1-9][0-9]{0,18}");
-    private static final Pattern DECIMAL = Pattern.compile("-?[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
+    private static final Pattern NATURAL = Pattern.compile("[1-9][0-9]{0,18}");
+    private static final Pattern DECIMAL = Pattern.compile("-?[0-9]+(\\.[0-9]+)?(e[+-]?[0-9]+)?");
 
     private Checks() {}
 
@@ -36,6 +36,17 @@ final class Checks {
         return (List<?>) value;
     }
 
+    static List<?> list(Object value, String what, int least, int most) {
+        List<?> list = list(value, what);
+        need(least <= list.size() && list.size() <= most, what + ": expected " + least + " to " + most);
+        return list;
+    }
+
+    static boolean truth(Object value, String what) {
+        need(value instanceof Boolean, what + ": expected true or false");
+        return (Boolean) value;
+    }
+
     static String string(Object value, String what) {
         need(value instanceof String, what + ": expected text");
         return (String) value;
@@ -51,11 +62,12 @@ final class Checks {
         need(object.keySet().equals(new HashSet<>(Arrays.asList(names.split(" ")))), "expected exactly " + names);
     }
 
-    /** A JSON number that is a whole one. */
+    /** A JSON number that is a whole one; 1.0 is 1. What is beyond all longs becomes the last of them, which is too large. */
     static long count(Map<?, ?> object, String name, long least, long most) {
         Object value = entry(object, name);
-        need(value instanceof Long, name + ": expected a whole number");
-        long number = (Long) value;
+        need(value instanceof Number, name + ": expected a whole number");
+        long number = ((Number) value).longValue();
+        need(number == ((Number) value).doubleValue(), name + ": expected a whole number");
         need(least <= number && number <= most, name + ": " + number + " is not from " + least + " to " + most);
         return number;
     }
@@ -64,13 +76,11 @@ final class Checks {
         return count(object, name, least, EXACT);
     }
 
-    /** A whole number as decimal text, of at most 63 bits. */
-    static long whole(Object value, String name, long least) {
-        need(value instanceof String && DIGITS.matcher((String) value).matches(), name + ": expected digits");
+    /** A whole number from 1 on as decimal text, of at most 63 bits. */
+    static long natural(Object value, String name) {
+        need(value instanceof String && NATURAL.matcher((String) value).matches(), name + ": expected digits");
         try {
-            long number = Long.parseLong((String) value);
-            need(number >= least, name + ": " + number + " is less than " + least);
-            return number;
+            return Long.parseLong((String) value);
         } catch (NumberFormatException error) {
             throw new RefusedException(name + ": more than 63 bits");
         }
@@ -79,20 +89,17 @@ final class Checks {
     /** A finite double as decimal text. Java's own reader also takes hexadecimal digits, suffixes and spaces. */
     static double real(Object value, String name) {
         need(value instanceof String && ((String) value).length() <= 32, name + ": expected a number as text");
-        double number = decimal((String) value);
+        need(DECIMAL.matcher((String) value).matches(), name + ": expected a decimal number");
+        double number = Double.parseDouble((String) value);
         need(Math.abs(number) <= Double.MAX_VALUE, name + ": expected a finite number");
         return number;
-    }
-
-    static double decimal(String text) {
-        need(DECIMAL.matcher(text).matches(), "not a decimal number");
-        return Double.parseDouble(text);
     }
 
     static String label(Object value, String name) {
         String label = string(value, name);
         int characters = label.codePointCount(0, label.length());
         need(characters >= 1 && characters <= 128, name + ": expected 1 to 128 characters");
+        need(label.indexOf('\ufffd') < 0, name + ": U+FFFD stands for what was not UTF-8");
         utf8(label);
         return label;
     }

@@ -47,7 +47,7 @@ public final class Conform {
             return Collections.singletonMap("granted", grant(request));
         }
         String group = request.get("group") == null ? null : Checks.string(request.get("group"), "group");
-        double value = Checks.decimal(Checks.string(Checks.entry(request, "value"), "value"));
+        double value = Checks.real(request.get("value"), "value");
         if (request.containsKey("upload")) {
             return Collections.singletonMap("upload", upload(value, group));
         }
@@ -119,8 +119,8 @@ public final class Conform {
             need(!ended(), "the script of draws has ended");
             List<?> draw = Checks.list(draws.get(next++), "draws");
             need(draw.size() == 2, "draws: expected a limit and an answer");
-            need(Checks.whole(draw.get(0), "draws", 1) == limit, "draw below " + limit + ": the script has another limit");
-            long answer = Checks.whole(draw.get(1), "draws", 0);
+            need(Long.toString(limit).equals(draw.get(0)), "draw below " + limit + ": the script has another limit");
+            long answer = "0".equals(draw.get(1)) ? 0 : Checks.natural(draw.get(1), "draws");
             need(answer < limit, "draw below " + limit + ": the script has a larger answer");
             return answer;
         }

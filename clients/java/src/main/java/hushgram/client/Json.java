@@ -15,7 +15,7 @@ import java.util.Map;
  * Double for all others: no whole number that a client reads is one of those.
  */
 final class Json {
-    private static final int DEEPEST = 32;
+    private static final int DEEPEST = 64;
 
     private final String text;
     private int at;

@@ -8,6 +8,9 @@ import java.util.Map;
 
 /** How a position becomes a cell: a channel is drawn whatever the value is, then an outcome of it. */
 final class Law {
+    private static final int MOST_CHANNELS = 64;
+    private static final long MOST_CELLS = 1L << 53;
+
     final long positions;
     final long cells;
     private final List<Channel> channels = new ArrayList<>();
@@ -16,23 +19,21 @@ final class Law {
 
     Law(Map<?, ?> source, Epsilon epsilon) {
         Checks.only(source, "positions cells shares channels");
-        positions = Checks.whole(source.get("positions"), "positions", 2);
-        cells = Checks.whole(source.get("cells"), "cells", 2);
-        need(positions <= 1 << 26, "law: too many positions");
-        need(cells <= Checks.EXACT, "law: too many cells");
-        List<?> sources = Checks.list(source.get("channels"), "channels");
-        need(sources.size() >= 1 && sources.size() <= 64, "law: 1 to 64 channels");
+        positions = Checks.natural(source.get("positions"), "positions");
+        cells = Checks.natural(source.get("cells"), "cells");
+        need(2 <= positions && positions <= 1 << 26, "law: 2 to 2^26 positions");
+        need(2 <= cells && cells <= MOST_CELLS, "law: 2 to 2^53 cells");
+        List<?> sources = Checks.list(source.get("channels"), "channels", 1, MOST_CHANNELS);
         long end = 0;
         for (Object one : sources) {
-            Channel channel = new Channel(Checks.object(one, "channel"), positions, epsilon);
-            need(channel.offset == end, "law: channels do not follow one another");
+            Channel channel = new Channel(Checks.object(one, "channel"), end, positions, epsilon);
             need(channel.outcomes <= cells - end, "law: channels have more cells than the law");
             end += channel.outcomes;
             channels.add(channel);
         }
         need(end == cells, "law: channels have fewer cells than the law");
         Object given = source.get("shares");
-        shares = given == null ? null : readShares(Checks.list(given, "shares"));
+        shares = given == null ? null : readShares(Checks.list(given, "shares", 1, MOST_CHANNELS));
         need((shares == null ? 1 : shares.length) == channels.size(), "law: as many shares as channels");
         sharesTotal = shares == null ? 1 : sum(shares);
     }
@@ -40,7 +41,7 @@ final class Law {
     private static long[] readShares(List<?> sources) {
         long[] shares = new long[sources.size()];
         for (int i = 0; i < shares.length; i++) {
-            shares[i] = Checks.whole(sources.get(i), "shares", 1);
+            shares[i] = Checks.natural(sources.get(i), "shares");
         }
         return shares;
     }

@@ -16,7 +16,7 @@ final class Ledger {
     /** The number of slots of a collection, and the one that was drawn. */
     private final Map<String, List<Long>> slots = new TreeMap<>();
 
-    /** Takes the cost of so many reports from all budgets, or throws and takes nothing; a slot that was drawn stays. */
+    /** Takes the cost of the reports from all budgets, or throws and takes nothing; a slot that was drawn stays. */
     void spend(Manifest manifest, int reports, long now, Draws draws) {
         if (manifest.budgets.isEmpty()) {
             return;

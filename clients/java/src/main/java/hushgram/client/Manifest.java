@@ -41,6 +41,7 @@ public final class Manifest {
     private static final long LARGEST_BUDGET = 1_000_000_000_000_000L;
     private static final long LONGEST_PERIOD_MS = 3650L * 86_400_000;
     private static final long MOST_SLOTS = 10_000;
+    private static final int MOST_GROUPS = 10_000;
 
     private final String collection;
     private final Set<String> groups;
@@ -82,33 +83,33 @@ public final class Manifest {
         schemas.put("Report", REPORT);
         schemas.put("ReportBatch", REPORT_BATCH);
         need(schemas.equals(source.get("schemas")), "manifest: schemas that this client does not write");
-        collection = Checks.label(Checks.entry(source, "collection"), "collection");
-        revision = Checks.bytes(Checks.entry(source, "revision"), 8, "revision");
-        groups = readGroups(Checks.list(Checks.entry(source, "groups"), "groups"));
+        collection = Checks.label(source.get("collection"), "collection");
+        revision = Checks.bytes(source.get("revision"), 8, "revision");
+        groups = readGroups(Checks.list(source.get("groups"), "groups", 0, MOST_GROUPS));
         sliceMs = Checks.count(source, "slice_ms", 1);
         sliceFirstMs = Checks.count(source, "slice_first_ms", 0);
         maxAgeMs = Checks.count(source, "max_age_ms", 0);
-        Map<?, ?> device = Checks.object(Checks.entry(source, "device"), "device");
-        double promise = Checks.real(Checks.entry(device, "epsilon"), "epsilon");
+        Map<?, ?> device = Checks.object(source.get("device"), "device");
+        Checks.only(device, "epsilon cost budget slots total");
+        double promise = Checks.real(device.get("epsilon"), "epsilon");
         need(0 < promise && promise <= 20, "manifest: ε is not from 0 to 20");
         epsilon = new Epsilon(promise);
         cost = Checks.count(device, "cost", 1, LARGEST_BUDGET);
         need(cost >= promise * 1e9 * (1 - 1e-9), "manifest: a report costs less than its ε");
         slots = Checks.count(device, "slots", 1, MOST_SLOTS);
-        need(slots == 1 || Checks.entry(device, "budget") != null, "manifest: slots without a budget");
+        need(slots == 1 || device.get("budget") != null, "manifest: slots without a budget");
         budgets = new ArrayList<>();
-        addBudget(collection, Checks.entry(device, "budget"));
-        addBudget("", Checks.entry(device, "total"));
-        law = new Law(Checks.object(Checks.entry(source, "law"), "law"), epsilon);
-        Map<?, ?> domain = Checks.object(Checks.entry(source, "domain"), "domain");
-        places = new Places(domain, Checks.object(Checks.entry(source, "locate"), "locate"), law.positions);
+        addBudget(collection, device.get("budget"));
+        addBudget("", device.get("total"));
+        law = new Law(Checks.object(source.get("law"), "law"), epsilon);
+        Map<?, ?> domain = Checks.object(source.get("domain"), "domain");
+        places = new Places(domain, Checks.object(source.get("locate"), "locate"), law.positions);
     }
 
     private static Set<String> readGroups(List<?> sources) {
-        need(sources.size() <= 10_000, "manifest: more than 10,000 groups");
         Set<String> groups = new HashSet<>();
         for (Object group : sources) {
-            groups.add(Checks.label(group, "groups"));
+            need(groups.add(Checks.label(group, "groups")), "groups: a label is listed twice");
         }
         return Collections.unmodifiableSet(groups);
     }
@@ -116,6 +117,7 @@ public final class Manifest {
     private void addBudget(String account, Object source) {
         if (source != null) {
             Map<?, ?> budget = Checks.object(source, "budget");
+            Checks.only(budget, "amount every_ms");
             long amount = Checks.count(budget, "amount", 0, LARGEST_BUDGET);
             budgets.add(new Budget(account, amount, Checks.count(budget, "every_ms", 1, LONGEST_PERIOD_MS)));
         }

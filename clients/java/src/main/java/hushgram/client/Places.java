@@ -13,7 +13,7 @@ import java.util.Map;
  */
 @SuppressWarnings("strictfp") // which compilers from 17 on call needless
 final strictfp class Places {
-    private static final int MOST_POINTS = 1 << 16;
+    private static final int MOST_POINTS = 65_535;
 
     private final double low;
     private final double high;
@@ -28,35 +28,36 @@ final strictfp class Places {
 
     Places(Map<?, ?> domain, Map<?, ?> locate, long positions) {
         this.positions = positions;
-        low = Checks.real(Checks.entry(domain, "low"), "low");
-        high = Checks.real(Checks.entry(domain, "high"), "high");
+        Checks.only(domain, "scale low high integer");
+        need("linear".equals(domain.get("scale")) || "log".equals(domain.get("scale")), "domain: unknown scale");
+        Checks.truth(domain.get("integer"), "integer");
+        low = Checks.real(domain.get("low"), "low");
+        high = Checks.real(domain.get("high"), "high");
         need(low < high, "domain: low is not below high");
         method = Checks.string(Checks.entry(locate, "method"), "method");
         boolean scale = method.equals("scale");
         boolean edges = method.equals("edges");
         need(scale || edges || method.equals("knots"), "locate: unknown method");
         Checks.only(locate, scale ? "method whole start length steps round" : edges ? "method edges" : "method knots steps round");
-        points = scale ? new double[0] : readPoints(Checks.list(locate.get(method), method));
+        points = scale ? new double[0] : readPoints(Checks.list(locate.get(method), method, edges ? 1 : 2, MOST_POINTS));
         need(!edges || points.length == positions - 1, "locate: edges and positions differ");
-        need(scale || edges || points.length >= 2, "locate: at least two knots");
-        need(!scale || locate.get("whole") instanceof Boolean, "locate: whole is true or false");
-        whole = scale && (Boolean) locate.get("whole");
+        whole = scale && Checks.truth(locate.get("whole"), "whole");
         start = scale ? Checks.real(locate.get("start"), "start") : 0;
         length = scale ? Checks.real(locate.get("length"), "length") : 1;
         need(length > 0, "locate: length");
         steps = edges ? positions : Checks.count(locate, "steps", 1);
         halfEven = "half_even".equals(locate.get("round"));
-        need(edges || halfEven || "down".equals(locate.get("round")), "locate: round");
+        need(edges || halfEven || scale && "down".equals(locate.get("round")), "locate: round");
         need(steps + (halfEven ? 1 : 0) == positions, "locate: steps and positions differ");
     }
 
     private static double[] readPoints(List<?> sources) {
-        need(sources.size() < MOST_POINTS, "locate: too many edges");
         double[] points = new double[sources.size()];
         for (int i = 0; i < points.length; i++) {
             points[i] = Checks.real(sources.get(i), "locate");
             need(i == 0 || points[i - 1] < points[i], "locate: edges that do not rise");
         }
+        need(Math.abs(points[points.length - 1] - points[0]) <= Double.MAX_VALUE, "locate: edges too far apart");
         return points;
     }
 

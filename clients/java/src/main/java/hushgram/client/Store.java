@@ -50,7 +50,7 @@ public final class Store {
         return lock.hold(action);
     }
 
-    /** Takes the cost of so many reports from all budgets; only when this returns may anything be drawn. */
+    /** Takes the cost of the reports from all budgets; only when this returns may anything be drawn. */
     void spend(Manifest manifest, int reports, long now, Draws draws) throws IOException {
         if (manifest.budgets.isEmpty()) {
             return;

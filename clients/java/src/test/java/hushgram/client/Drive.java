@@ -100,7 +100,7 @@ public final class Drive {
         return new Device(manifest(), store());
     }
 
-    /** Tries to submit so many reports; how many were granted. */
+    /** Tries to submit this many reports; how many were granted. */
     private long many() throws IOException {
         Device device = device();
         long granted = 0;
