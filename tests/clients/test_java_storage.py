@@ -18,8 +18,8 @@ from hushgram import Budget, Device, Windows
 from hushgram.pipelines.conform.program import Program
 from hushgram.schemas.messages import decode_message, decode_reports
 from tests.helpers.clients import MONDAY, WEEK, commute
-from tests.helpers.collector import run_collector
 from tests.helpers.reports import DAY, HOUR
+from tests.helpers.scripted_server import run_scripted_server
 from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tools import run_or_skip
 
@@ -247,7 +247,7 @@ def test_a_full_disk_means_no_report_and_room_again_means_what_is_left_of_the_bu
 
 @pytest.fixture
 def collector():
-    with run_collector() as server:
+    with run_scripted_server() as server:
         yield server
 
 

@@ -22,8 +22,8 @@ from hushgram.schemas.messages import decode_reports
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.judging import accept
 from tests.helpers.clients import MONDAY, REFERENCE, WEEK, commute, reference
-from tests.helpers.collector import run_collector
 from tests.helpers.reports import DAY, HOUR
+from tests.helpers.scripted_server import run_scripted_server
 from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tampering import tampered
 
@@ -525,7 +525,7 @@ def test_a_budget_without_a_store_is_refused():
 
 @pytest.fixture
 def collector():
-    with run_collector() as server:
+    with run_scripted_server() as server:
         yield server
 
 

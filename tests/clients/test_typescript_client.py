@@ -11,7 +11,7 @@ from devtools.typescript_client import SOURCES, build_typescript
 from hushgram import Collection, Device
 from hushgram.schemas.messages import decode_reports
 from tests.helpers.clients import WEEK
-from tests.helpers.collector import run_collector
+from tests.helpers.scripted_server import run_scripted_server
 from tests.helpers.small_disk import on_small_disk
 from tests.helpers.tools import run_or_skip
 
@@ -123,7 +123,7 @@ def browser():
 @pytest.fixture
 def site(built):
     """A page with a strict policy, and a collector beside it."""
-    with run_collector(Content_Security_Policy=POLICY, Set_Cookie="who=me") as server:
+    with run_scripted_server(Content_Security_Policy=POLICY, Set_Cookie="who=me") as server:
         server.files = {
             "/": ("text/html", b"<!doctype html><title>t</title><script type=module src=app.js></script>"),
             "/app.js": ("text/javascript", APP.encode()),

@@ -20,7 +20,7 @@ class Received(NamedTuple):
     body: bytes
 
 
-class Collector(http.server.ThreadingHTTPServer):
+class ScriptedServer(http.server.ThreadingHTTPServer):
     """Takes reports at `url`, and hands out `files`, by path their type and content.
 
     Each POST takes the next of `answers`, a status and headers, or 202 when there is none. Nothing is answered while
@@ -45,7 +45,7 @@ class Collector(http.server.ThreadingHTTPServer):
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Collector
+    server: ScriptedServer
 
     def do_GET(self) -> None:  # which a redirect that is followed would become
         self._keep(b"")
@@ -75,9 +75,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def run_collector(**headers: str) -> Iterator[Collector]:
+def run_scripted_server(**headers: str) -> Iterator[ScriptedServer]:
     """A server that ends with the block; `headers` go with every answer."""
-    with Collector({name.replace("_", "-"): value for name, value in headers.items()}) as server:
+    with ScriptedServer({name.replace("_", "-"): value for name, value in headers.items()}) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
