@@ -20,6 +20,8 @@ from hushgram.schemas.records import Reason
 
 MARKER = b"\xc3\x01"
 PREFIX = len(MARKER) + 8
+FIRST_BATCH = next(iter(REPORT_BATCH.versions))
+"""The fingerprint of version 1 of a batch."""
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,7 +61,7 @@ def encode_report(record: Mapping[str, Any]) -> bytes:
     """A Report or ReportBatch, given as a dict, as a message; `DamagedError` if it is neither.
 
     `revision`, `id`, `cells` and `ids` may be hexadecimal text, and `event_time` a time with a zone. Numbers may be
-    numpy's. Other entries are left out.
+    numpy's. Other entries are left out. A batch without `ids` is of version 1, as devices write it.
 
     >>> message = encode_report({"collection": "c", "revision": "bee7fcbcb7cce993", "cell": 3, "event_time": 0})
     >>> decode_message(message)[1]["cell"]
@@ -77,8 +79,10 @@ def encode_report(record: Mapping[str, Any]) -> bytes:
             "id": None if record.get("id") is None else _octets("id", record["id"], 16),
         }
         if batch:
-            ids = None if record.get("ids") is None else _octets("ids", record["ids"])
-            return encode_message(REPORT_BATCH, {**plain, "cells": _octets("cells", record["cells"]), "ids": ids})
+            plain["cells"] = _octets("cells", record["cells"])
+            if record.get("ids") is None:
+                return encode_message(REPORT_BATCH, plain, FIRST_BATCH)
+            return encode_message(REPORT_BATCH, {**plain, "ids": _octets("ids", record["ids"])})
         return encode_message(REPORT, {**plain, "cell": _integer("cell", record["cell"])})
     except (DamagedError, KeyboardInterrupt, SystemExit, MemoryError):
         raise

@@ -18,11 +18,10 @@ from scipy.special import betainc
 from benchmarks.sizing.load import Load
 from hushgram import Collection
 from hushgram._arrays import IntArray
-from hushgram.manifest import SCHEMAS
 from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.columns import Labels, UIntArray
 from hushgram.schemas.container import write_long
-from hushgram.schemas.messages import encode_message
+from hushgram.schemas.messages import FIRST_BATCH, encode_message
 from hushgram.schemas.records import Events, Key, Series
 from hushgram.schemas.writer import encode_report_messages
 from hushgram.transforms.collection_index import cell_width
@@ -135,7 +134,7 @@ def messages_of(load: Load, count: int, rng: np.random.Generator, now: int = STA
                 "group": names[groups[row]],
                 "id": rng.bytes(16) if load.ids else None,
             },
-            bytes.fromhex(SCHEMAS["ReportBatch"]),  # as devices write it
+            FIRST_BATCH,  # as devices write it
         )
         for row in range(count)
     ]

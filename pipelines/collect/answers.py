@@ -13,6 +13,7 @@ from hushgram.pipelines.collect.bodies import Refused
 JSON = b"application/json"
 Headers = tuple[tuple[bytes, bytes], ...]
 RETRY_SECONDS = 5
+WITHOUT_BODY = (204, 304)
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Answer:
 
     @cached_property
     def start(self) -> dict[str, Any]:
-        own = ((b"content-type", self.kind), (b"content-length", str(len(self.body)).encode()))
+        described = (b"content-type", self.kind), (b"content-length", str(len(self.body)).encode())
+        own = () if self.status in WITHOUT_BODY else described
         return {"type": "http.response.start", "status": self.status, "headers": (*own, *self.headers)}
 
     @cached_property

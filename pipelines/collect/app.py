@@ -270,8 +270,8 @@ class App:
             return _answer_to_one(await self.intake.keep_message(body))
         try:
             judged = await asyncio.get_running_loop().run_in_executor(self._judges, self._judge, request, body)
-        except TooLargeError:
-            return self._too_large()
+        except TooLargeError as error:
+            return problem(413, str(error))
         if not room.take(BYTES_OF_A_REPORT * judged.reports):
             return FULL
         outcome = await self.intake.keep_uploads(judged) if judged.reports else None
@@ -293,7 +293,7 @@ class App:
         return judge_json(self.index, plain, now) if request.kind == JSON else judge_file(self.index, plain, now, limit)
 
     def _too_large(self) -> Answer:
-        return problem(413, f"a body of more than {self.limits.largest_body} bytes, plain or decompressed")
+        return problem(413, str(TooLargeError(self.limits.largest_body)))
 
     def _allowed(self, request: Request) -> bool:
         return self.door.tokens is None or self.door.tokens.allow(request.authorization)

@@ -44,7 +44,10 @@ ON_THE_WAY_MS = 60_000
 
 
 class TooLargeError(Exception):
-    """A body that would take more than is allowed when it is decompressed."""
+    """A body of more bytes than are allowed, as it is or when it is decompressed."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"a body of more than {limit} bytes, as it is or decompressed")
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ def judge_json(index: StricterIndex, body: bytes, now: int) -> Judged:
     ('undecodable', 'revision: got none, allowed: 8 bytes, or their hexadecimal digits')
     """
     if len(body) > LARGEST_JSON:
-        raise TooLargeError
+        raise TooLargeError(LARGEST_JSON)
     try:
         parsed: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -189,20 +192,21 @@ def _read_file(body: bytes, limit: int) -> tuple[Header, int, bytes]:
     while (block := read_block(stream, header.sync)) is not None:
         if len(blocks) == MOST_BLOCKS:
             raise DamagedError(f"more than {MOST_BLOCKS} blocks")
-        blocks.append(_inflated(block.data, header.codec, limit - size))
+        blocks.append(_inflated(block.data, header.codec, limit, size))
         count, size = count + block.count, size + len(blocks[-1])
     return header, count, b"".join(blocks)
 
 
-def _inflated(data: bytes, codec: str, limit: int) -> bytes:
+def _inflated(data: bytes, codec: str, limit: int, before: int) -> bytes:
+    """A block, unless that makes more than the limit with those before it."""
     try:
-        plain = inflate(data, codec, limit)
+        plain = inflate(data, codec, limit - before)
     except DamagedError as error:
         if "when decompressed" in str(error):
-            raise TooLargeError from None
+            raise TooLargeError(limit) from None
         raise
-    if len(plain) > limit:
-        raise TooLargeError
+    if before + len(plain) > limit:
+        raise TooLargeError(limit)
     return plain
 
 
@@ -214,7 +218,7 @@ def gunzip(body: bytes, limit: int) -> bytes:
     except zlib.error:
         raise DamagedError("a body that is no gzip") from None
     if len(plain) > limit:
-        raise TooLargeError
+        raise TooLargeError(limit)
     if not decompressor.eof or decompressor.unused_data:
         raise DamagedError("a body that is not one whole gzip stream")
     return plain

@@ -75,7 +75,8 @@ class Intake:
         self.index, self.sink, self.limits, self.counts = index, sink, limits, counts
         self.away: AwayError | None = None
         self._lot, self._letters = Lot(), Counter[tuple[Reason, str | None]]()
-        self._arrived, self._full, self._stopping = asyncio.Event(), asyncio.Event(), False
+        self._arrived, self._full = asyncio.Event(), asyncio.Event()
+        self._hasty = self._stopping = False
         self._keeper = ThreadPoolExecutor(1, "keep")
         self._keeping: asyncio.Task[None] | None = None
         self._others: list[asyncio.Task[None]] = []
@@ -86,13 +87,14 @@ class Intake:
         self._others.append(loop.create_task(self._keep_letters()))
 
     def hasten(self) -> None:
-        """From now on nothing waits for more."""
-        self._stopping = True
+        """From now on nothing waits for more; what comes is kept at once."""
+        self._hasty = True
         self._full.set()
 
     async def stop(self) -> None:
-        """Returns when nothing waits any more, and all letters are written."""
+        """Once nothing more will come: returns when nothing waits any more, and all letters are written."""
         self.hasten()
+        self._stopping = True
         self._arrived.set()
         if self._keeping is not None:
             await self._keeping
@@ -151,7 +153,7 @@ class Intake:
                 async with asyncio.timeout_at(self._lot.due):
                     await self._full.wait()
             lot, self._lot = self._lot, Lot()
-            if not self._stopping:
+            if not self._hasty:
                 self._full.clear()
             await self._keep(lot)
 

@@ -10,10 +10,13 @@ import pytest
 
 from devtools import Broker
 from devtools.processes import eventually, free_port, listening
-from hushgram.schemas.avro_schemas import DEAD_LETTER, REPORT
-from hushgram.schemas.messages import decode_message, encode_message
+from hushgram.pipelines.cli import command
+from hushgram.schemas.avro_schemas import DEAD_LETTER, REPORT, REPORT_BATCH
+from hushgram.schemas.messages import PREFIX, decode_message, encode_message
 from hushgram.schemas.records import DeadLetter
+from hushgram.schemas.writer import write_container
 from tests.helpers.collectors import (
+    COLLECTIONS,
     FILE,
     JSON,
     YAML,
@@ -24,9 +27,9 @@ from tests.helpers.collectors import (
     make_row,
 )
 from tests.helpers.forked import Forks
-from tests.helpers.reports import encode_avro_file
+from tests.helpers.reports import compute_tallies, encode_avro_file
 from tests.helpers.senders import Sender, bodies_of
-from tests.helpers.streams import read_topic
+from tests.helpers.streams import read_tallies, read_topic
 from tests.helpers.tools import run_or_skip
 
 
@@ -76,6 +79,13 @@ def test_acknowledged_reports_are_on_the_topic_whoever_is_killed(own_broker, tmp
     answers = Counter(status for sender in senders for status in sender.answers)
     assert answers[0] > 0
     assert set(read_kept(own_broker, "under-load")) == {as_kept(row) for row in rows}
+    # And the pipeline counts each once: the topic's messages, joined, are a file of batches.
+    bodies = [message.value()[PREFIX:] for message in read_topic(own_broker.address, "under-load")]
+    with (tmp_path / "topic.avro").open("wb") as file:
+        write_container(file, REPORT_BATCH, [(len(bodies), b"".join(bodies))])
+    inputs = ["--collections", tmp_path / "collections.yaml", "--input", tmp_path / "topic.avro"]
+    assert command.main(["aggregate", *map(str, inputs), "--output", str(tmp_path / "results")]) == 0
+    assert read_tallies(tmp_path / "results") == compute_tallies(list(COLLECTIONS.values()), rows)
 
 
 def test_a_broker_that_is_away_is_waited_for_by_clients(own_broker, tmp_path):

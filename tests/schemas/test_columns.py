@@ -316,6 +316,7 @@ def test_records_of_batches_may_hold_ids():
     row = _make_batch_sample(3)[2]
     assert decode_message(encode_report(row))[1]["ids"] == row["ids"]
     assert decode_message(encode_report({**row, "ids": row["ids"].hex()}))[1]["ids"] == row["ids"]
+    assert encode_report({**row, "ids": None}) == encode_first_version({**row, "ids": None}), "as devices write it"
     with pytest.raises(DamagedError, match="ids: got a value of type list, allowed: bytes"):
         encode_report({**row, "ids": [row["ids"]]})
 

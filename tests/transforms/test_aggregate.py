@@ -29,7 +29,7 @@ import hushgram.transforms
 from hushgram import Collection, Windows
 from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
 from hushgram.schemas.container import DamagedError
-from hushgram.schemas.messages import decode_message, encode_message, encode_report
+from hushgram.schemas.messages import FIRST_BATCH, decode_message, encode_message, encode_report
 from tests.helpers.reports import DAY, HOUR, START, compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
 
 ROOT = Path(__file__).parents[2]
@@ -121,7 +121,7 @@ def test_numbers_of_numpy_are_numbers():
 def test_bytes_and_texts_of_other_types_are_what_they_hold():
     batch = {**to_row(RECORD), "cells": b"\x01\x02"}
     del batch["cell"]
-    message = encode_message(REPORT_BATCH, batch)
+    message = encode_message(REPORT_BATCH, batch, FIRST_BATCH)
     for kind in (bytearray, memoryview, np.bytes_):
         assert encode_report({**batch, "cells": kind(batch["cells"]), "revision": kind(batch["revision"])}) == message
     assert encode_report({**batch, "collection": np.str_("commute"), "group": None}) == message
@@ -189,7 +189,7 @@ anything = st.recursive(
     lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=3), parts, max_size=3),
     max_leaves=5,
 )
-FIELDS = ("collection", "revision", "cell", "cells", "event_time", "group", "id")
+FIELDS = ("collection", "revision", "cell", "cells", "event_time", "group", "id", "ids")
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS) | anything.filter(lambda key: isinstance(key, str | int)), anything))

@@ -419,6 +419,29 @@ def test_bearers_of_a_token_may_send_and_tokens_can_be_replaced(tmp_path, monkey
     assert collector.run(work) == ({401}, {202}, 202, (401, 202), 200)
 
 
+def test_a_file_that_is_still_being_judged_when_the_collector_stops_is_kept():
+    collector = InProcess(Limits(wait_seconds=60))
+    allow, judge = threading.Event(), collector.app._judge
+
+    def judge_later(*arguments):
+        allow.wait()
+        return judge(*arguments)
+
+    collector.app._judge = judge_later
+
+    async def work():
+        first = asyncio.ensure_future(collector.post(make_message(1)))
+        filed = asyncio.ensure_future(collector.post(encode_avro_file([make_row(2)]), FILE))
+        await asyncio.sleep(0.05)
+        collector.app.stop()
+        done = (await first)[0]
+        allow.set()
+        return done, (await asyncio.wait_for(filed, 30))[0]
+
+    assert collector.run(work) == (202, 202)
+    assert collector.kept.total() == 2
+
+
 def test_a_collector_that_stops_keeps_what_waits_and_takes_no_more():
     collector = InProcess(Limits(wait_seconds=60))
 

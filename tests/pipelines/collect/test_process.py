@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -151,6 +152,25 @@ def test_a_signal_ends_it_once_all_that_waits_is_kept(tmp_path):
     assert [sender.answers for sender in senders] == [[202]] * 20
     assert "20 accepted" in out
     assert set(count_reports(read_batches(collector.output))) == {as_kept(make_row(number)) for number in range(20)}
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path):
+    """A client that is in the middle of its body would hold it up for as long as bodies may take."""
+    collector = Collector(tmp_path)
+    with socket.create_connection(("127.0.0.1", collector.port)) as slow:
+        slow.sendall(b"POST /v1/reports HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[")
+        eventually("the request to be read", lambda: collector.metrics()["hushgram_collect_queue_bytes"] == 9)
+        collector.send(signal.SIGTERM, to_group=False)
+
+        def is_closed():
+            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", collector.port)):
+                return False
+            return True
+
+        eventually("the door to be closed", is_closed)
+        assert collector.process.poll() is None
+        code, _, errors = collector.stop()
+    assert (code, errors) == (128 + signal.SIGTERM, "hushgram: stopped\n")
 
 
 def test_strangers_do_not_make_it_grow_and_others_are_served(tmp_path):
