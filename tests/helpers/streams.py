@@ -18,7 +18,7 @@ from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
 from hushgram.schemas.messages import encode_message
 from hushgram.schemas.records import DeadLetter, Histogram
 from hushgram.transforms.collection_index import cell_width
-from tests.helpers.reports import make_batch_rows, make_report_rows
+from tests.helpers.reports import cut_times, make_batch_rows, make_batches_with_ids, make_report_rows
 
 MINUTE = 60_000
 YAML = """
@@ -58,7 +58,8 @@ class Stream:
 
 
 def make_mixed_stream(collections: Mapping[str, Collection], now: int, seed: int, count: int = 300) -> Stream:
-    """Reports of some minutes before `now`, late ones, repeated ones, damaged ones, too old ones and future ones."""
+    """Reports of some minutes before `now`, late ones, damaged ones, too old ones and future ones; and repeated ones,
+    alone, in batches with an id, and in batches in which each report has its own."""
     rng, stream = np.random.default_rng(seed), Stream()
     commute, age = collections["commute"], collections["age"]
 
@@ -72,12 +73,16 @@ def make_mixed_stream(collections: Mapping[str, Collection], now: int, seed: int
     plain += set_times(make_report_rows(commute, count // 10, seed + 1, revision=previous), 0, 2 * MINUTE)
     plain += set_times(make_report_rows(commute, count // 20, seed + 2), 30 * MINUTE, MINUTE)  # late
     identified = set_times(make_report_rows(commute, count, seed + 3, ids=True), 0, 2 * MINUTE)
+    identified[-(count // 5) :] = cut_times(commute, identified[-(count // 5) :])  # they come packed, too
     batches = make_batch_rows(age, set_times(make_report_rows(age, 140, seed + 4), 0, 2 * MINUTE))
     batches_with_ids = make_batch_rows(age, set_times(make_report_rows(age, 140, seed + 5, ids=True), 0, 2 * MINUTE))
-    stream.accepted = plain + identified + unpack_batches(age, batches + batches_with_ids)
-    singles = [encode_message(REPORT, row) for row in plain + identified + identified[: count // 5]]
-    packed = [encode_message(REPORT_BATCH, batch) for batch in batches + batches_with_ids + batches_with_ids[:3]]
-    stream.refused["duplicate"] = count // 5 + len(unpack_batches(age, batches_with_ids[:3]))
+    by_server = cut_times(commute, set_times(make_report_rows(commute, count // 5, seed + 6, ids=True), 0, 2 * MINUTE))
+    packed_by_server = make_batches_with_ids(commute, by_server + identified[-(count // 5) :])
+    stream.accepted = plain + identified + by_server + unpack_batches(age, batches + batches_with_ids)
+    singles = [encode_message(REPORT, row) for row in plain + identified + identified[: count // 5] + by_server[:5]]
+    all_batches = batches + batches_with_ids + batches_with_ids[:3] + packed_by_server
+    packed = [encode_message(REPORT_BATCH, batch) for batch in all_batches]
+    stream.refused["duplicate"] = 2 * (count // 5) + 5 + len(unpack_batches(age, batches_with_ids[:3]))
     stream.messages_with_ids = [encode_message(REPORT, row) for row in identified]
 
     sample = plain[0]

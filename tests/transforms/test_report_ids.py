@@ -28,7 +28,15 @@ from hushgram.transforms.judging import accept
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.sources.message_batch import MessageBatch
 from hushgram.transforms.uploads import Uploads, pieces, unpack
-from tests.helpers.reports import HOUR, START, compute_tallies, make_batch_rows, make_batches_with_ids, make_report_rows
+from tests.helpers.reports import (
+    HOUR,
+    START,
+    compute_tallies,
+    cut_times,
+    make_batch_rows,
+    make_batches_with_ids,
+    make_report_rows,
+)
 
 NOW = START + 4 * HOUR
 WINDOWS = Windows(max_age=6 * HOUR, max_delay=0, early=None)
@@ -39,13 +47,6 @@ COMMUTE = Collection(
 SLIDING = Windows(size=2 * HOUR, every=HOUR // 2, max_age=6 * HOUR, max_delay=0, early=None)
 SEEDED = Collection(name="seeded", low=0, high=1, buckets=8, epsilon=1, mechanism="seeded_hashing", windows=SLIDING)
 INDEX = CollectionIndex.of([COMMUTE, SEEDED])
-
-
-def cut_times(collection, rows):
-    """Reports with their times cut to slices, as in batches: so nothing but the way that they came differs."""
-    numbers = collection.windows.slice_numbers(np.array([row["event_time"] for row in rows])).tolist()
-    starts = map(collection.windows.slice_start, numbers)
-    return [{**row, "event_time": start} for row, start in zip(rows, starts, strict=True)]
 
 
 PREVIOUS = list(COMMUTE.revisions)[1]
