@@ -1,6 +1,7 @@
 """The collector and a real broker: acknowledged means on the topic, whoever dies meanwhile."""
 
 import json
+import os
 import random
 import time
 from collections import Counter
@@ -32,6 +33,9 @@ from tests.helpers.senders import Sender, bodies_of
 from tests.helpers.streams import read_tallies, read_topic
 from tests.helpers.tools import run_or_skip
 
+SCHEDULES = int(os.environ.get("SCHEDULES", "1"))
+"""Random orders of kills; SCHEDULES=10 takes a few minutes."""
+
 
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory):
@@ -46,12 +50,13 @@ def read_kept(broker, topic):
     return count_reports([decode_message(message.value())[1] for message in read_topic(broker.address, topic)])
 
 
-def test_acknowledged_reports_are_on_the_topic_whoever_is_killed(own_broker, tmp_path):
+@pytest.mark.parametrize("seed", range(SCHEDULES))
+def test_acknowledged_reports_are_on_the_topic_whoever_is_killed(seed, own_broker, tmp_path):
     """kill -9 of collector and broker in a random order under load; senders repeat what was not acknowledged."""
-    own_broker.create_topic("under-load", 3)
+    topic = own_broker.create_topic(f"under-load-{seed}", 3)
     (tmp_path / "collections.yaml").write_text(YAML)
-    rng, forks, port = random.Random(11), Forks(), free_port()
-    where = ["--collections", tmp_path / "collections.yaml", "--kafka", own_broker.address, "--topic", "under-load"]
+    rng, forks, port = random.Random(seed), Forks(), free_port()
+    where = ["--collections", tmp_path / "collections.yaml", "--kafka", own_broker.address, "--topic", topic]
     start = partial(forks.start, "collect", *where, "--port", port, "--wait", "20ms", log=tmp_path / "collect.log")
     try:
         pid = start()
@@ -78,9 +83,9 @@ def test_acknowledged_reports_are_on_the_topic_whoever_is_killed(own_broker, tmp
         forks.close()
     answers = Counter(status for sender in senders for status in sender.answers)
     assert answers[0] > 0
-    assert set(read_kept(own_broker, "under-load")) == {as_kept(row) for row in rows}
+    assert set(read_kept(own_broker, topic)) == {as_kept(row) for row in rows}
     # And the pipeline counts each once: the topic's messages, joined, are a file of batches.
-    bodies = [message.value()[PREFIX:] for message in read_topic(own_broker.address, "under-load")]
+    bodies = [message.value()[PREFIX:] for message in read_topic(own_broker.address, topic)]
     with (tmp_path / "topic.avro").open("wb") as file:
         write_container(file, REPORT_BATCH, [(len(bodies), b"".join(bodies))])
     inputs = ["--collections", tmp_path / "collections.yaml", "--input", tmp_path / "topic.avro"]
