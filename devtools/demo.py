@@ -22,8 +22,14 @@ from hushgram.pipelines.results import read_results, result_files
 from hushgram.schemas.records import Snapshot
 
 COLLECTIONS = ROOT / "examples" / "stream.yaml"
+MARK = ".hushgram-demo"
+"""In the folder of a demo: another demo may empty it."""
 PATIENCE = 120.0
 """Seconds after the last report within which every window must be whole."""
+
+
+class FolderError(Exception):
+    """A folder with something in it that a demo did not write."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         return run(options.dir, options.engine, options.rate, options.seconds)
-    except (ToolMissingError, InstallError, ProcessError) as error:
+    except (FolderError, ToolMissingError, InstallError, ProcessError) as error:
         complain(str(error))
         return 1
     except KeyboardInterrupt:
@@ -43,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(folder: Path, engine: str, rate: int, seconds: int) -> int:
-    shutil.rmtree(folder, ignore_errors=True)
+    clear_folder(folder)
     with ExitStack() as stack:
         say("starting Kafka" + (" and Flink" if engine == "flink" else ""))
         broker = stack.enter_context(Broker(folder / "kafka"))
@@ -56,9 +62,9 @@ def run(folder: Path, engine: str, rate: int, seconds: int) -> int:
         faults = ["--ids", "--late", "0.01", "--damaged", "0.001", "--repeated", "0.01"]
         amount = ["--rate", rate, "--reports", rate * seconds, "--values", "taxi", "--output", folder]
         pipeline = stack.enter_context(
-            _command(folder, "stream", *source, "--output", folder / "results", *engine_options)
+            run_command(folder, "stream", *source, "--output", folder / "results", *engine_options)
         )
-        devices = stack.enter_context(_command(folder, "simulate", *source, *amount, *faults))
+        devices = stack.enter_context(run_command(folder, "simulate", *source, *amount, *faults))
         say(f"{rate:,} reports a second for {seconds} s; each line is a pane: all that is known of a window by then")
         complete = _follow(folder, pipeline, devices)
     if not complete:
@@ -68,8 +74,20 @@ def run(folder: Path, engine: str, rate: int, seconds: int) -> int:
     return show.run([str(folder / "results"), "--truth", str(folder / "truth.jsonl"), "--fewest", "100"])
 
 
+def clear_folder(folder: Path) -> None:
+    """Empties the folder of an earlier demo, and no other."""
+    mark = folder / MARK
+    if folder.exists() and any(folder.iterdir()):
+        if not mark.exists():
+            raise FolderError(f"{folder}: is not empty, and not from a demo; --dir takes another")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
 @contextmanager
-def _command(folder: Path, name: str, *arguments: object) -> Iterator[Process]:
+def run_command(folder: Path, name: str, *arguments: object) -> Iterator[Process]:
+    """A command of hushgram, until the end of the block; its log is in the folder."""
     process = Process([sys.executable, "-m", "hushgram", name, *map(str, arguments)], folder / f"{name}.log")
     try:
         yield process

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import threading
 import time
@@ -23,8 +22,9 @@ import numpy as np
 
 from devtools.beam import prism
 from devtools.broker import Broker
+from devtools.demo import FolderError, clear_folder, run_command
 from devtools.flink import Cluster
-from devtools.processes import HOST, Process, ProcessError, eventually, free_port, stop
+from devtools.processes import HOST, Process, ProcessError, eventually, free_port
 from devtools.tools import ROOT, InstallError, ToolMissingError
 from devtools.typescript_client import build_typescript
 from hushgram import Collection
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 time.sleep(1)
                 for process in processes:
                     process.check()
-    except (ToolMissingError, InstallError, ProcessError) as error:
+    except (FolderError, ToolMissingError, InstallError, ProcessError) as error:
         complain(str(error))
         return 1
     except KeyboardInterrupt:
@@ -72,9 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 @contextmanager
 def running(folder: Path, engine: str, visitors: int, port: int = 0) -> Iterator[tuple[Addresses, list[Process]]]:
     """The whole of it, until the end of the block."""
-    shutil.rmtree(folder, ignore_errors=True)
+    clear_folder(folder)
     results = folder / "results"
-    results.mkdir(parents=True)
+    results.mkdir()
     client = build_typescript() / "dist" / "hushgram.min.js"
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(folder / "kafka"))
@@ -90,21 +90,12 @@ def running(folder: Path, engine: str, visitors: int, port: int = 0) -> Iterator
             ("collect", [*topic, "--port", ports[1], "--allow-origin", addresses.page, "--wait", "200ms"]),
             ("view", [results, "--serve", "--port", ports[2], "--embed-in", addresses.page, "--title", "All visitors"]),
         ]
-        processes = [stack.enter_context(_command(folder, name, arguments)) for name, arguments in commands]
+        processes = [stack.enter_context(run_command(folder, name, *arguments)) for name, arguments in commands]
         stack.enter_context(_serving(addresses, {**_page_files(addresses), "/hushgram.min.js": client.read_bytes()}))
         for address in (f"{addresses.collector}/readyz", addresses.live):
             eventually(f"an answer of {address}", partial(_answers, address, processes))
         stack.enter_context(_visiting(addresses.collector, visitors))
         yield addresses, processes
-
-
-@contextmanager
-def _command(folder: Path, name: str, arguments: Sequence[object]) -> Iterator[Process]:
-    process = Process([sys.executable, "-m", "hushgram", name, *map(str, arguments)], folder / f"{name}.log")
-    try:
-        yield process
-    finally:
-        stop([process])
 
 
 def _answers(address: str, processes: Sequence[Process]) -> bool:

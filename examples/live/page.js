@@ -31,24 +31,24 @@ find("form").addEventListener("submit", async (event) => {
   button.disabled = false;
 });
 
-/** Draws once, and posts what was drawn until the collector has it: drawing again would tell more. */
+let waiting = null;
+
+/** Draws once, and posts what was drawn until the collector has answered: drawing again would tell more. */
 async function send(value) {
-  const message = await device.report(value);
-  for (let tries = 0; tries < 5; tries++) {
-    const answer = await fetch(`${collector}/v1/reports`, {
-      method: "POST",
-      headers: { "Content-Type": "application/vnd.hushgram.report" },
-      body: message,
-    }).catch(() => null);
-    if (answer?.status === 202) {
-      const drawn = scale.valueOf(readCell(message, device.manifest.collection));
-      mark("#true", value);
-      mark("#random", drawn);
-      return `${message.length} bytes were sent. They say ${hours(drawn)}.`;
-    }
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-  }
-  return "The collector does not answer. Nothing was sent.";
+  waiting ??= { value, message: await device.report(value) };
+  const answer = await fetch(`${collector}/v1/reports`, {
+    method: "POST",
+    headers: { "Content-Type": "application/vnd.hushgram.report" },
+    body: waiting.message,
+  }).catch(() => null);
+  if (!answer || answer.status === 429 || answer.status === 503) return "The collector does not answer. Press again to try again.";
+  const { value: own, message } = waiting;
+  waiting = null;
+  if (answer.status !== 202) return "The collector does not want it.";
+  const drawn = scale.valueOf(readCell(message, device.manifest.collection));
+  mark("#true", own);
+  mark("#random", drawn);
+  return `${message.length} bytes were sent. They say ${hours(drawn)}.`;
 }
 
 /** What reports of a Square Wave mean: how far around a value most of them lie, and which value stands for a cell. */

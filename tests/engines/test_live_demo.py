@@ -11,7 +11,7 @@ from hushgram.pipelines.results import read_results, result_files
 from hushgram.schemas.records import Snapshot
 from tests.helpers.tools import run_or_skip
 
-A_DAY = 10
+A_DAY = 3
 """Reports that the budget of the collection allows in a day."""
 
 
