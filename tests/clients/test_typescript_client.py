@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from devtools.browser import chromium
+from devtools.processes import PATIENCE_SECONDS
 from devtools.typescript_client import SOURCES, build_typescript
 from hushgram import Collection, Device
 from hushgram.schemas.messages import decode_reports
@@ -142,6 +143,7 @@ def requests_to(site):
 def open_tab(browser, site):
     """Opens a tab of one browser profile; at the end none may have reported an error, or asked any other site."""
     context, errors, elsewhere = browser.new_context(), [], []
+    context.set_default_timeout(1000 * PATIENCE_SECONDS)
 
     def open_one(**changes):
         site.files["/manifest.json"] = ("application/json", json.dumps(manifest(**changes)).encode())

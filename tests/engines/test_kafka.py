@@ -113,8 +113,9 @@ def test_live_simulation_sends_the_messages_it_reports(folder, broker, topic, tm
 
 def _select_ids(name, decoded):
     for _, columns in decoded:
-        selected = columns.collection.codes == columns.collection.names.index(name)
-        yield from map(tuple, columns.id[selected].tolist())
+        names = columns.collection.names
+        if name in names:
+            yield from map(tuple, columns.id[columns.collection.codes == names.index(name)].tolist())
 
 
 class RestRecordingTracker(PositionsTracker):

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from devtools.browser import chromium
 from devtools.live_demo import running
-from devtools.processes import eventually
+from devtools.processes import PATIENCE_SECONDS, eventually
 from devtools.typescript_client import build_typescript
 from hushgram.pipelines.results import read_results, result_files
 from hushgram.schemas.records import Snapshot
@@ -26,6 +26,7 @@ def test_every_number_that_a_person_sends_is_counted_until_the_budget_is_spent(t
     hosts = Counter()
     with running(tmp_path / "demo", "prism", visitors=0) as (addresses, _), chromium() as browser:
         page = browser.new_page()
+        page.set_default_timeout(1000 * PATIENCE_SECONDS)
         page.on("request", lambda request: hosts.update([urlsplit(request.url).netloc]))
         page.goto(addresses.page)
         page.wait_for_selector("button:enabled")

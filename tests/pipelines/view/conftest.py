@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from devtools.browser import chromium
+from devtools.processes import PATIENCE_SECONDS
 from devtools.tools import ToolMissingError
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.view.result_index import ResultIndex
@@ -70,6 +71,7 @@ def watched_pages(browser):
 
     def open_page(url, drawn=True, **options):
         context = browser.new_context(**{"viewport": {"width": 1366, "height": 850}, **options})
+        context.set_default_timeout(1000 * PATIENCE_SECONDS)
         contexts.append(context)
         page = context.new_page()
         page.add_init_script(WATCH_FOR_VIOLATIONS)
