@@ -7,7 +7,6 @@ the next lot gathers. So the price of a disk's or a broker's word is shared by a
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -236,8 +235,7 @@ def keep(index: StricterIndex, sink: Sink, lot: Lot, now: int) -> Kept:
     by_collection = np.bincount(uploads.collection, weights=uploads.sizes, minlength=len(index.collections))
     names = [collection.name for collection in index.collections]
     reports = +Counter(dict(zip(names, by_collection.astype(int).tolist(), strict=True)))
-    # A new seed each time: from the order of one lot nothing follows for that of another.
-    batches = pack(index, uploads, np.random.default_rng(secrets.randbits(128)))
+    batches = pack(index, uploads)
     try:
         if batches:
             sink.keep(batches)
