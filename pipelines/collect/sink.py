@@ -21,7 +21,7 @@ class Sink(Protocol):
     def keep(self, batches: Sequence[Batch]) -> None:
         """Returns when all of them would outlive this process and its machine; `AwayError` if that is not so."""
 
-    def bury(self, letters: Sequence[DeadLetter]) -> None:
+    def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """The same for dead letters."""
 
     def probe(self) -> None:
