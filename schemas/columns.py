@@ -18,7 +18,7 @@ import polars as pl
 
 from hushgram._arrays import BoolArray, IntArray
 from hushgram.schemas.avro_schemas import Definition, field_names, without_dates
-from hushgram.schemas.container import SYNC_SIZE, DamagedError, write_header, write_long
+from hushgram.schemas.container import SYNC_SIZE, DamagedError, OversizedError, write_header, write_long
 from hushgram.schemas.layout import can_be_followed
 
 UIntArray = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
@@ -81,11 +81,17 @@ def id_numbers(ids: bytes) -> UIntArray:
 
 
 def decode(
-    definition: Definition, writer: dict[str, Any], count: int, data: bytes, lengths: IntArray | None = None
+    definition: Definition,
+    writer: dict[str, Any],
+    count: int,
+    data: bytes,
+    lengths: IntArray | None = None,
+    most_one_by_one: int | None = None,
 ) -> ReportColumns:
     """The records of one decompressed block, written with the schema `writer`; `DamagedError` if it is not that.
 
-    Where the length of each record is known, each must have its own.
+    Where the length of each record is known, each must have its own. `most_one_by_one` is how many records at most may
+    be decoded one by one, in many times the time and memory, where they cannot be decoded at once.
     """
     if count * LEAST_RECORD > len(data) or (count == 0 and data):
         raise DamagedError(f"{count} records cannot be in {len(data)} bytes")
@@ -97,6 +103,8 @@ def decode(
     if can_be_followed(padded, len(data), count, fields, lengths):
         columns = _decode_fast(canonical, count, padded)
     elif lengths is None:
+        if most_one_by_one is not None and count > most_one_by_one:
+            raise OversizedError(f"{count} records that must be decoded one by one, allowed: {most_one_by_one}")
         columns = from_records(definition, decode_one_by_one(definition, writer, count, data), fields)
     else:
         raise DamagedError("a record that does not end where it should")

@@ -38,6 +38,10 @@ class DamagedError(ValueError):
     """Bytes that are no container, or no block of one."""
 
 
+class OversizedError(DamagedError):
+    """What would take more memory or time than the reader allows."""
+
+
 @dataclass(frozen=True)
 class Header:
     """What a file says of itself, and the bytes that say it."""
@@ -125,7 +129,11 @@ def skip_to_sync(stream: BinaryIO, sync: bytes) -> bool:
 
 
 def inflate(data: bytes, codec: str, limit: int = LARGEST_BLOCK) -> bytes:
-    """A block's bytes without their compression; whatever would grow beyond the limit is refused before it does."""
+    """A block's bytes without their compression; whatever would grow beyond the limit is refused before it does.
+
+    So is what needs much more memory than the limit meanwhile: zstd's frames may do with a window of 8 MiB (RFC 8878).
+    """
+    window = 1 << max(23, limit.bit_length())
     try:
         if codec == "null":
             return data
@@ -134,9 +142,9 @@ def inflate(data: bytes, codec: str, limit: int = LARGEST_BLOCK) -> bytes:
         if codec == "bzip2":
             return _all_of(bz2.BZ2Decompressor(), data, limit)
         if codec == "xz":
-            return _all_of(lzma.LZMADecompressor(memlimit=1 << 28), data, limit)
+            return _all_of(lzma.LZMADecompressor(memlimit=2 * window), data, limit)
         if codec == "zstandard":
-            with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data) as reader:
+            with zstandard.ZstdDecompressor(max_window_size=window).stream_reader(data) as reader:
                 return _within(reader.read(limit + 1), limit)
         if codec == "snappy":
             return _unsnap(data, limit)
@@ -196,7 +204,7 @@ def _all_of(decompressor: Any, data: bytes, limit: int) -> bytes:
 
 def _within(data: bytes, limit: int) -> bytes:
     if len(data) > limit:
-        raise DamagedError(f"a block of more than {limit} bytes when decompressed")
+        raise OversizedError(f"a block of more than {limit} bytes when decompressed")
     return data
 
 
@@ -209,7 +217,7 @@ def _unsnap(data: bytes, limit: int) -> bytes:
         if byte < 0x80:
             break
     if length > limit:
-        raise DamagedError(f"a block of {length} bytes when decompressed, {limit} are allowed")
+        raise OversizedError(f"a block of {length} bytes when decompressed, {limit} are allowed")
     plain = bytes(cramjam.snappy.decompress_raw(data[:-4]))
     if zlib.crc32(plain) != int.from_bytes(data[-4:], "big"):
         raise DamagedError("a block whose checksum does not hold")

@@ -31,6 +31,7 @@ ORDER: tuple[Reason, ...] = (
     "unknown_group",
     "from_the_future",
     "too_old",
+    "too_large",
 )
 
 
@@ -219,6 +220,7 @@ def _detail(
         "unknown_group": f"group {group!r} of {name!r}",
         "from_the_future": times,
         "too_old": times,
+        "too_large": f"a batch of {name!r} under one id, which is larger than one message may be",
     }[reason]
 
 

@@ -10,7 +10,7 @@ import io
 import json
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,11 +22,11 @@ from hushgram.manifest.event_times import device_slice
 from hushgram.pipelines.collect.limits import LARGEST_JSON
 from hushgram.schemas.avro_schemas import REPORT_KINDS
 from hushgram.schemas.columns import ReportColumns, canonical_form, decode
-from hushgram.schemas.container import DamagedError, Header, inflate, read_block, read_header
+from hushgram.schemas.container import DamagedError, Header, OversizedError, inflate, read_block, read_header
 from hushgram.schemas.messages import decode_reports, encode_report
 from hushgram.schemas.records import Reason
 from hushgram.transforms.collection_index import CollectionIndex
-from hushgram.transforms.judging import Judgement, judge
+from hushgram.transforms.judging import ORDER, Judgement, judge
 from hushgram.transforms.uploads import Uploads
 
 SCHEMAS = {
@@ -37,6 +37,11 @@ SCHEMAS = {
 """The schemas that files may be written with: those of other people's making may describe any amount of memory."""
 MOST_BLOCKS = 4096
 """Of a file; writers make blocks of thousands of bytes."""
+MOST_ONE_BY_ONE = 16_384
+"""What a body may hold of things that take time one by one: reports in JSON, batches under an id of their own, and
+records of so many collections that they cannot be decoded at once."""
+LARGEST_WHOLE = 1 << 19
+"""Bytes of the cells of a batch under one id, which becomes one message: by default brokers take twice as many."""
 CHUNK = 512
 """Messages decoded at once: a damaged one makes those decoded with it slow."""
 ON_THE_WAY_MS = 60_000
@@ -44,10 +49,10 @@ ON_THE_WAY_MS = 60_000
 
 
 class TooLargeError(Exception):
-    """A body of more bytes than are allowed, as it is or when it is decompressed."""
+    """A body of more bytes than are allowed, as it is or when it is decompressed, or of more of something else."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"a body of more than {limit} bytes, as it is or decompressed")
+    def __init__(self, limit: int, what: str = "bytes, as it is or decompressed") -> None:
+        super().__init__(f"a body of more than {limit} {what}")
 
 
 @dataclass(frozen=True)
@@ -108,8 +113,13 @@ def cut_times(index: StricterIndex, columns: ReportColumns) -> ReportColumns:
 
 
 def judge_columns(index: StricterIndex, columns: ReportColumns, now: int) -> Judgement:
-    """By what will be kept: a time that is too old once it is cut is too old."""
-    return judge(index, cut_times(index, columns), now, aged=True)
+    """By what will be kept: a time that is too old once it is cut is too old; and it must fit into a message."""
+    judgement = judge(index, cut_times(index, columns), now, aged=True)
+    if columns.packed is None:
+        return judgement
+    large = columns.has_id & np.array([len(cells) > LARGEST_WHOLE for cells in columns.packed], dtype=bool)
+    reason = np.where(large & (judgement.reason < 0), ORDER.index("too_large"), judgement.reason)
+    return replace(judgement, reason=reason)
 
 
 def judge_messages(
@@ -152,6 +162,8 @@ def judge_json(index: StricterIndex, body: bytes, now: int) -> Judged:
     except (ValueError, RecursionError):
         return Judged(refused=(Refused("undecodable", None, "a body that is no JSON"),))
     records: list[Any] = parsed if isinstance(parsed, list) else [parsed]
+    if len(records) > MOST_ONE_BY_ONE:
+        raise TooLargeError(MOST_ONE_BY_ONE, "reports in JSON")
     messages, places, refused = list[bytes](), list[int](), list[Refused]()
     for place, record in enumerate(records):
         try:
@@ -177,12 +189,15 @@ def judge_file(index: StricterIndex, body: bytes, now: int, limit: int) -> Judge
         if known is None:
             detail = "another schema than that of Report or ReportBatch, as published"
             return Judged(refused=(Refused("unknown_schema", None, detail),))
-        judgement = judge_columns(index, decode(*known, count, plain), now)
+        columns = decode(*known, count, plain, most_one_by_one=MOST_ONE_BY_ONE)
+        if columns.packed is not None and np.count_nonzero(columns.has_id) > MOST_ONE_BY_ONE:
+            raise TooLargeError(MOST_ONE_BY_ONE, "batches under an id of their own")
+        judgement = judge_columns(index, columns, now)
+    except OversizedError:
+        raise TooLargeError(MOST_ONE_BY_ONE, "reports of very many collections") from None
     except DamagedError as error:
         return Judged(refused=(Refused("undecodable", None, str(error)),))
-    codes = np.unique(judgement.reason[judgement.reason >= 0]).tolist()
-    refused = [_refused(judgement, np.flatnonzero(judgement.reason == code)) for code in codes]
-    return _nonempty(Judged((judgement.accepted,), tuple(refused)))
+    return _nonempty(Judged((judgement.accepted,), tuple(_refusals(judgement))))
 
 
 def _read_file(body: bytes, limit: int) -> tuple[Header, int, bytes]:
@@ -201,10 +216,8 @@ def _inflated(data: bytes, codec: str, limit: int, before: int) -> bytes:
     """A block, unless that makes more than the limit with those before it."""
     try:
         plain = inflate(data, codec, limit - before)
-    except DamagedError as error:
-        if "when decompressed" in str(error):
-            raise TooLargeError(limit) from None
-        raise
+    except OversizedError:
+        raise TooLargeError(limit) from None
     if before + len(plain) > limit:
         raise TooLargeError(limit)
     return plain
@@ -229,6 +242,17 @@ def _refused(judgement: Judgement, rows: IntArray) -> Refused:
     name = judgement.columns.collection.names[judgement.columns.collection.codes[refusal.first_row]]
     known = name if name in judgement.index.places else None
     return Refused(refusal.reason, refusal.reports, refusal.detail, refusal.first_row, known)
+
+
+def _refusals(judgement: Judgement) -> Iterator[Refused]:
+    """One for each reason and collection, with the first row as the example."""
+    refused = np.flatnonzero(judgement.reason >= 0)
+    reason, place = judgement.reason[refused], judgement.uploads.collection[refused]  # of no collection: -1
+    kind = reason * (len(judgement.index.collections) + 1) + place + 1
+    rows = refused[np.argsort(kind, kind="stable")]
+    counts = np.unique(kind, return_counts=True)[1]
+    for end, count in zip(np.cumsum(counts).tolist(), counts.tolist(), strict=True):
+        yield _refused(judgement, rows[end - count : end])
 
 
 def _by_reason(refused: Sequence[Refused]) -> tuple[Refused, ...]:

@@ -36,15 +36,18 @@ class FileSink:
         self.name = directory
         self.directory = os.path.abspath(directory)
         letters = os.path.join(self.directory, DEAD_LETTERS)
+        folders = [letters, self.directory, os.path.dirname(self.directory)]
+        while not os.path.isdir(folders[-1]):  # a new folder is on the disk once the one that it is in has been synced
+            folders.append(os.path.dirname(folders[-1]))
         os.makedirs(letters, exist_ok=True)
-        for created in (letters, self.directory, os.path.dirname(self.directory)):
-            sync_directory(created)
+        for folder in folders:
+            sync_directory(folder)
         _remove_leftovers(self.directory)
 
     def keep(self, batches: Sequence[Batch]) -> None:
         self._write("reports", REPORT_BATCH, batches)
 
-    def bury(self, letters: Sequence[DeadLetter]) -> None:
+    def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         self._write(f"{DEAD_LETTERS}/letters", DEAD_LETTER, [letter.to_avro() for letter in letters])
 
     def probe(self) -> None:

@@ -7,7 +7,6 @@ the next lot gathers. So the price of a disk's or a broker's word is shared by a
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -32,7 +31,7 @@ LETTER_SECONDS = 60.0
 """Letters are written so often, and as times go they tell no more than the hour."""
 HOUR_MS = 3_600_000
 
-FAILED = AwayError("an error of the collector")
+OWN_ERROR = AwayError("an error of the collector")
 Value = TypeVar("Value")
 Outcome = Refused | AwayError | None
 """Of a message: why it is refused, why it could not be kept, or that it is kept."""
@@ -75,16 +74,17 @@ class Intake:
         self.index, self.sink, self.limits, self.counts = index, sink, limits, counts
         self.away: AwayError | None = None
         self._lot, self._letters = Lot(), Counter[tuple[Reason, str | None]]()
-        self._arrived, self._full = asyncio.Event(), asyncio.Event()
+        self._arrived, self._full, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._hasty = self._stopping = False
         self._keeper = ThreadPoolExecutor(1, "keep")
         self._keeping: asyncio.Task[None] | None = None
-        self._others: list[asyncio.Task[None]] = []
+        self._writing_letters: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
         self._keeping = loop.create_task(self._keep_lots())
-        self._others.append(loop.create_task(self._keep_letters()))
+        self._writing_letters = loop.create_task(self._write_letters())
 
     def hasten(self) -> None:
         """From now on nothing waits for more; what comes is kept at once."""
@@ -98,9 +98,11 @@ class Intake:
         self._arrived.set()
         if self._keeping is not None:
             await self._keeping
-        for task in self._others:
-            task.cancel()
-        await self._bury()
+        self._ended.set()
+        if self._writing_letters is not None:
+            await self._writing_letters
+        if self._probing is not None:
+            self._probing.cancel()
         await self._in_keeper(self.sink.close)
         self._keeper.shutdown()
 
@@ -161,9 +163,9 @@ class Intake:
         started = time.monotonic()
         try:
             kept = await self._in_keeper(lambda: keep(self.index, self.sink, lot, now_ms()))
-        except Exception as error:  # ours to mend: what waited was not kept, and its senders must hear of it
+        except Exception as error:  # ours to fix: what waited was not kept, and its senders must hear of it
             tell(f"keeping failed: {type(error).__name__}")
-            kept = Kept({}, Counter(), 0, FAILED)
+            kept = Kept({}, Counter(), 0, OWN_ERROR)
         self.counts.commit_seconds += time.monotonic() - started
         self._count(lot, kept)
         for number, sender in enumerate(lot.senders):
@@ -172,8 +174,8 @@ class Intake:
         for uploader in lot.uploaders:
             if not uploader.done():
                 uploader.set_result(kept.away)
-        if kept.away is not None and kept.away is not FAILED:
-            self._gone(kept.away)
+        if kept.away is not None and kept.away is not OWN_ERROR:
+            self._sink_is_away(kept.away)
 
     def _count(self, lot: Lot, kept: Kept) -> None:
         counts = self.counts
@@ -188,11 +190,11 @@ class Intake:
         counts.batches += kept.batches
         counts.commits += bool(kept.batches)
 
-    def _gone(self, away: AwayError) -> None:
+    def _sink_is_away(self, away: AwayError) -> None:
         """Until a probe finds the sink again, nobody need wait for it."""
         if self.away is None:
             tell(f"{self.sink.name}: away, clients are asked to come back: {away}")
-            self._others.append(asyncio.get_running_loop().create_task(self._wait_for_sink()))
+            self._probing = asyncio.get_running_loop().create_task(self._wait_for_sink())
         self.away, self.counts.away = away, True
 
     async def _wait_for_sink(self) -> None:
@@ -202,25 +204,35 @@ class Intake:
                 await self._in_keeper(self.sink.probe)
             except AwayError as error:
                 self.away = error
+            except Exception as error:  # ours to fix: whether the sink is back is not known, so it is asked again
+                tell(f"{self.sink.name}: asking for it failed: {type(error).__name__}")
             else:
                 self.away, self.counts.away = None, False
                 tell(f"{self.sink.name}: back")
 
-    async def _keep_letters(self) -> None:
-        while True:
-            await asyncio.sleep(LETTER_SECONDS)
-            await self._bury()
+    async def _write_letters(self) -> None:
+        """Now and then, and once more in the end."""
+        last = False
+        while not last:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LETTER_SECONDS):
+                    await self._ended.wait()
+            last = self._ended.is_set()
+            await self._write_letters_now()
 
-    async def _bury(self) -> None:
+    async def _write_letters_now(self) -> None:
         """Letters that cannot be written now are written later, or stay counts."""
         if not self._letters or self.away is not None:
             return
         letters, self._letters = self._letters, Counter()
         try:
-            await self._in_keeper(lambda: self.sink.bury(dead_letters(letters, now_ms())))
-        except AwayError as error:
+            await self._in_keeper(lambda: self.sink.write_dead_letters(dead_letters(letters, now_ms())))
+        except Exception as error:
             self._letters += letters
-            self._gone(error)
+            if isinstance(error, AwayError):
+                self._sink_is_away(error)
+            else:
+                tell(f"writing dead letters failed: {type(error).__name__}")
 
     async def _in_keeper(self, work: Callable[[], Value]) -> Value:
         return await asyncio.get_running_loop().run_in_executor(self._keeper, work)
@@ -236,8 +248,7 @@ def keep(index: StricterIndex, sink: Sink, lot: Lot, now: int) -> Kept:
     by_collection = np.bincount(uploads.collection, weights=uploads.sizes, minlength=len(index.collections))
     names = [collection.name for collection in index.collections]
     reports = +Counter(dict(zip(names, by_collection.astype(int).tolist(), strict=True)))
-    # A new seed each time: from the order of one lot nothing follows for that of another.
-    batches = pack(index, uploads, np.random.default_rng(secrets.randbits(128)))
+    batches = pack(index, uploads)
     try:
         if batches:
             sink.keep(batches)

@@ -34,7 +34,7 @@ class KafkaSink:
     def keep(self, batches: Sequence[Batch]) -> None:
         self._send(self.topic, [encode_message(REPORT_BATCH, batch) for batch in batches])
 
-    def bury(self, letters: Sequence[DeadLetter]) -> None:
+    def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         if self.letters_topic is not None:
             self._send(self.letters_topic, [encode_message(DEAD_LETTER, letter.to_avro()) for letter in letters])
 

@@ -19,9 +19,12 @@ class Sink(Protocol):
     name: str
 
     def keep(self, batches: Sequence[Batch]) -> None:
-        """Returns when all of them would outlive this process and its machine; `AwayError` if that is not so."""
+        """Returns when they outlive this process, on the disk or with all replicas that must have them.
 
-    def bury(self, letters: Sequence[DeadLetter]) -> None:
+        `AwayError` if that is not so.
+        """
+
+    def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         """The same for dead letters."""
 
     def probe(self) -> None:

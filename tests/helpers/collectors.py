@@ -92,7 +92,7 @@ class MemorySink:
         self.probe()
         self.batches += batches
 
-    def bury(self, letters: Sequence[DeadLetter]) -> None:
+    def write_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
         self.probe()
         self.letters += letters
 

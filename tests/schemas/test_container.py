@@ -86,6 +86,17 @@ def test_a_compression_bomb_is_refused(codec):
     assert len(inflate(compress(codec, bytes(2000)), codec, limit=2000)) == 2000
 
 
+def test_memory_for_decompression_goes_with_the_limit():
+    """A window of 128 MiB, or a dictionary of 64, for a few bytes."""
+    wide = zstandard.ZstdCompressionParameters(window_log=27)
+    stream = zstandard.ZstdCompressor(compression_params=wide).compressobj()
+    packed = {"zstandard": stream.compress(b"plain") + stream.flush(), "xz": lzma.compress(b"plain", preset=9)}
+    for codec, data in packed.items():
+        assert inflate(data, codec) == b"plain"
+        with pytest.raises(DamagedError, match="emory"):
+            inflate(data, codec, limit=1 << 22)
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("data", [b"", b"\x00", b"garbage" * 10, b"\xff" * 40])
 def test_data_that_is_not_compressed_is_refused_or_empty(codec, data):

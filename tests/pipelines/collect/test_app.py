@@ -246,6 +246,57 @@ def test_letters_wait_for_a_sink_that_is_away(collector, monkeypatch):
     assert [(letter.reason, letter.reports) for letter in collector.sink.letters] == [("undecodable", 1)]
 
 
+def test_an_error_of_ours_ends_neither_the_wait_for_the_sink_nor_the_letters(collector, monkeypatch, capsys):
+    monkeypatch.setattr(intake, "PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(intake, "LETTER_SECONDS", 0.02)
+    failures = {"probe": 2, "write_dead_letters": 2}
+
+    def fail_at_first(name):
+        use = getattr(collector.sink, name)
+
+        def used(*arguments):
+            failures[name] -= 1
+            if failures[name] >= 0:
+                raise ZeroDivisionError("with a person's data")
+            use(*arguments)
+
+        return used
+
+    async def work():
+        collector.sink.away = "gone"
+        first = (await collector.post(make_message(1)))[0]
+        for name in failures:
+            monkeypatch.setattr(collector.sink, name, fail_at_first(name))
+        collector.sink.away = None
+        while collector.intake.away is not None:
+            await asyncio.sleep(0.01)
+        await collector.post(b"junk")
+        while not collector.sink.letters:
+            await asyncio.sleep(0.01)
+        return first, (await collector.post(make_message(1)))[0]
+
+    assert collector.run(lambda: asyncio.wait_for(work(), 30)) == (503, 202)
+    assert [(letter.reason, letter.reports) for letter in collector.sink.letters] == [("undecodable", 1)]
+    said = capsys.readouterr().err
+    assert said.count("ZeroDivisionError") == 4
+    assert "person" not in said
+
+
+def test_letters_that_are_about_to_be_written_when_the_collector_stops_are_written(collector, monkeypatch):
+    monkeypatch.setattr(intake, "LETTER_SECONDS", 0.02)
+    allow = threading.Event()
+
+    async def work():
+        collector.intake._keeper.submit(allow.wait)
+        await collector.post(b"junk")
+        while collector.intake._letters:
+            await asyncio.sleep(0.01)
+        asyncio.get_running_loop().call_later(0.1, allow.set)
+
+    collector.run(work)
+    assert [(letter.reason, letter.reports) for letter in collector.sink.letters] == [("undecodable", 1)]
+
+
 def test_an_error_of_ours_is_no_acknowledgement_and_no_outage(collector, monkeypatch, capsys):
     def fail(*_):
         raise ZeroDivisionError("with a person's data")

@@ -18,6 +18,7 @@ from hushgram.pipelines.collect.bodies import (
     CHUNK,
     LARGEST_JSON,
     MOST_BLOCKS,
+    MOST_ONE_BY_ONE,
     StricterIndex,
     TooLargeError,
     cut_times,
@@ -148,6 +149,50 @@ def test_json_that_is_no_report_is_refused(body):
 def test_json_that_would_take_much_memory_is_refused_before_it_is_parsed():
     with pytest.raises(TooLargeError):
         judge_json(INDEX, b" " * (LARGEST_JSON + 1), NOW)
+
+
+def test_json_of_more_reports_than_fit_into_the_limit_is_refused_before_they_are_looked_at():
+    """A list of zeros is two bytes for each of what takes as long as a report."""
+    with pytest.raises(TooLargeError, match="reports in JSON"):
+        judge_json(INDEX, json.dumps([0] * (MOST_ONE_BY_ONE + 1)).encode(), NOW)
+    shortest = {"collection": "c", "revision": "0" * 16, "cell": 0, "event_time": 1_767_225_600_000}
+    assert len(json.dumps(shortest, separators=(",", ":"))) * MOST_ONE_BY_ONE > LARGEST_JSON
+
+
+def test_a_file_that_can_only_be_decoded_one_by_one_is_refused_if_it_holds_many():
+    rows = [row(1, collection=f"c{number}") for number in range(MOST_ONE_BY_ONE + 1)]
+    with pytest.raises(TooLargeError, match="collections"):
+        judge_file(INDEX, encode_avro_file(rows), NOW, LIMIT)
+    [refusal] = judge_file(INDEX, encode_avro_file(rows[:-1]), NOW, LIMIT).refused
+    assert (refusal.reason, refusal.reports) == ("unknown_collection", MOST_ONE_BY_ONE)
+
+
+def test_a_file_of_more_batches_under_ids_than_can_be_kept_at_once_is_refused():
+    batch = {**row(), "cells": b"\1\2", "ids": None}
+    rows = [batch] * MOST_ONE_BY_ONE
+    assert judge_file(INDEX, encode_avro_file(rows, REPORT_BATCH), NOW, LIMIT).reports == 2 * MOST_ONE_BY_ONE
+    with pytest.raises(TooLargeError, match="batches"):
+        judge_file(INDEX, encode_avro_file([*rows, batch], REPORT_BATCH), NOW, LIMIT)
+    many = [*rows, {**batch, "id": None}]
+    assert judge_file(INDEX, encode_avro_file(many, REPORT_BATCH), NOW, LIMIT).reports == 2 * MOST_ONE_BY_ONE + 2
+
+
+def test_refusals_are_charged_to_their_own_collections_in_files_as_in_json():
+    rows = [
+        *(row(1, cell=10**6), row(2, name="age"), row(3, name="age", cell=10**6), row(4, cell=10**6)),
+        *(row(5, collection="x"), row(6, collection="y"), row(7, group="XX")),
+    ]
+    expected = {
+        ("cell_out_of_range", "commute", 2, 0),
+        ("cell_out_of_range", "age", 1, 2),
+        ("unknown_collection", None, 2, 4),
+        ("unknown_group", "commute", 1, 6),
+    }
+    listed = judge_json(INDEX, json.dumps([as_json(part) for part in rows]).encode(), NOW)
+    filed = judge_file(INDEX, encode_avro_file(rows), NOW, LIMIT)
+    for judged in (listed, filed):
+        assert {(part.reason, part.collection, part.reports, part.place) for part in judged.refused} == expected
+        assert len(judged.refused) == 4
 
 
 def test_a_detail_never_quotes_a_value_of_json():

@@ -49,6 +49,12 @@ def test_a_file_is_synced_then_named_then_its_name_is_synced(tmp_path, calls):
     assert count_reports(read_batches(tmp_path / "kept")).total() == 30
 
 
+def test_every_folder_that_had_to_be_made_is_on_the_disk_with_its_name(tmp_path, calls):
+    FileSink(str(tmp_path / "a" / "b" / "c"))
+    names = ["dead_letters", "c", "b", "a", tmp_path.name.split("-")[0]]
+    assert calls == [("sync", name) for name in names]
+
+
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 def test_what_cannot_be_synced_or_named_is_not_kept_and_leaves_nothing(tmp_path, monkeypatch, failing):
     sink = FileSink(str(tmp_path))
@@ -92,7 +98,7 @@ def test_large_files_have_blocks_that_readers_can_hold(tmp_path):
 
 
 def test_letters_lie_where_readers_of_reports_do_not_look(tmp_path):
-    FileSink(str(tmp_path)).bury([DeadLetter("too_old", 3, "of 'age'", "collector", None, 3_600_000)])
+    FileSink(str(tmp_path)).write_dead_letters([DeadLetter("too_old", 3, "of 'age'", "collector", None, 3_600_000)])
     assert list(tmp_path.glob("*.avro")) == []
     assert len(list((tmp_path / "dead_letters").glob("letters-*.avro"))) == 1
 

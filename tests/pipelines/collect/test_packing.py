@@ -57,7 +57,7 @@ def judged(rows):
 def test_every_report_is_in_exactly_one_batch_with_its_time_cut(rows, largest, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "LARGEST_BATCH", largest)
-        batches = packing.pack(INDEX, judged(rows), np.random.default_rng(seed))
+        batches = packing.pack(INDEX, judged(rows), np.random.default_rng(seed).permutation)
     expected = Counter()
     for row in rows:
         length = SLICES[row["collection"]]
@@ -84,7 +84,7 @@ def test_every_report_is_in_exactly_one_batch_with_its_time_cut(rows, largest, s
     assert sizes == Counter({kind: -(-number // largest) for kind, number in (+mixed).items()})
 
 
-def test_every_order_within_a_batch_is_as_likely_as_any_other():
+def test_every_order_within_a_batch_is_as_likely_as_any_other_by_the_systems_randomness(monkeypatch):
     """Of 6000 shuffles each of the six orders comes 1000 times, ± 29; by chance one is off by 145 once in 300,000."""
     rows = [
         {
@@ -97,10 +97,11 @@ def test_every_order_within_a_batch_is_as_likely_as_any_other():
         }
         for cell in (1, 2, 3)
     ]
-    reports, rng = judged(rows), np.random.default_rng(5)
+    reports, system = judged(rows), np.random.default_rng(5)
+    monkeypatch.setattr(packing.secrets, "token_bytes", system.bytes)
     seen = Counter()
     for _ in range(6000):
-        [batch] = packing.pack(INDEX, reports, rng)
+        [batch] = packing.pack(INDEX, reports)
         assert batch["ids"] == b"".join(bytes([cell] * 16) for cell in batch["cells"])  # an id stays with its cell
         seen[tuple(batch["cells"])] += 1
     assert set(seen) == set(permutations((1, 2, 3)))
@@ -121,4 +122,31 @@ def test_many_kinds_do_not_overflow():
     wide = [rng.integers(-(2**62), 2**62, 1000) for _ in range(3)]
     empty = np.zeros(1000, dtype=np.int64)
     reports = Uploads(*wide, empty, empty.astype(bool), np.zeros((1000, 2), dtype=np.uint64), empty + 1, empty)
-    assert len(set(packing._kinds(reports, np.arange(1000)).tolist())) == 1000
+    assert len(set(packing._kinds(reports, reports.has_id).tolist())) == 1000
+
+
+def test_the_work_for_batches_with_an_id_grows_no_faster_than_their_number(monkeypatch):
+    """Passes over all rows: as many for a thousand batches as for ten."""
+    row = {
+        "collection": "commute",
+        "revision": bytes.fromhex(COLLECTIONS["commute"].revision),
+        "cells": [1, 2],
+        "event_time": NOW,
+        "group": None,
+    }
+    passes, repeat, cumsum = Counter(), np.repeat, np.cumsum
+    for number in (10, 1000):
+        uploads = judged([{**row, "id": place.to_bytes(16, "big")} for place in range(number)])
+
+        def note(function, number=number):
+            def noted(array, *rest, **options):
+                passes[number] += 1
+                return function(array, *rest, **options)
+
+            return noted
+
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "repeat", note(repeat))
+            patch.setattr(np, "cumsum", note(cumsum))
+            assert len(packing.pack(INDEX, uploads)) == number
+    assert passes[1000] == passes[10]
