@@ -35,6 +35,10 @@ ORDER: tuple[Reason, ...] = (
 )
 
 
+LONGEST_NAME = 80
+"""Characters of a name that a detail quotes."""
+
+
 @dataclass(frozen=True)
 class Refusal:
     """Uploads refused for one reason. `reports` is None if the number of reports in one of them is unknown."""
@@ -203,25 +207,34 @@ def _detail(
     index: CollectionIndex, reason: Reason, columns: ReportColumns, received: IntArray, row: int, alphabet: int
 ) -> str:
     name = columns.collection.names[columns.collection.codes[row]]
+    quoted, group = _quoted(name), _quoted(columns.group.names[columns.group.codes[row]])
     revision = f"{int(columns.revision[row]):016x}"
-    group = columns.group.names[columns.group.codes[row]]
     if reason == "cell_out_of_range" and columns.cells is not None:
-        return f"cell {int(columns.cells[row])} of {name!r}, which has 0 to {alphabet - 1}"
+        return f"cell {int(columns.cells[row])} of {quoted}, which has 0 to {alphabet - 1}"
     if reason == "unknown_revision":
         explained = explain_unknown(index.collections[index.places[name]], revision, index.collections)
-        return f"revision {revision} of {name!r}: {explained}"
-    times = f"event time {_moment(int(columns.event_time[row]))} of {name!r}, received at {_moment(int(received[row]))}"
+        return f"revision {revision} of {quoted}: {explained}"
+    times = f"event time {_moment(int(columns.event_time[row]))} of {quoted}, received at {_moment(int(received[row]))}"
     return {
-        "unknown_collection": f"collection {name!r}",
-        "ragged_cells": f"a batch of {name!r} whose bytes are no whole number of cells",
-        "cell_out_of_range": f"a batch of {name!r} with a cell beyond {alphabet - 1}",
-        "conflicting_ids": f"a batch of {name!r} with both id and ids, allowed: one of them",
-        "ragged_ids": f"a batch of {name!r} whose ids are not {ID_BYTES} bytes for each cell",
-        "unknown_group": f"group {group!r} of {name!r}",
+        "unknown_collection": f"collection {quoted}",
+        "ragged_cells": f"a batch of {quoted} whose bytes are no whole number of cells",
+        "cell_out_of_range": f"a batch of {quoted} with a cell beyond {alphabet - 1}",
+        "conflicting_ids": f"a batch of {quoted} with both id and ids, allowed: one of them",
+        "ragged_ids": f"a batch of {quoted} whose ids are not {ID_BYTES} bytes for each cell",
+        "unknown_group": f"group {group} of {quoted}",
         "from_the_future": times,
         "too_old": times,
         "too_large": f"a batch of {name!r} under one id, which is larger than one message may be",
     }[reason]
+
+
+def _quoted(name: str | None) -> str:
+    """A name may be as long as a message; its beginning will do.
+
+    >>> _quoted("commute"), len(_quoted("x" * 10**6))
+    ("'commute'", 85)
+    """
+    return repr(name) if name is None or len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]!r}..."
 
 
 def _moment(milliseconds: int) -> str:

@@ -14,6 +14,8 @@ JSON = b"application/json"
 Headers = tuple[tuple[bytes, bytes], ...]
 RETRY_SECONDS = 5
 WITHOUT_BODY = (204, 304)
+LONGEST_DETAIL = 1000
+"""Characters, since details quote what was sent."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,13 @@ def _shown(refused: Refused) -> Mapping[str, object]:
         "reason": refused.reason,
         "reports": refused.reports,
         "place": refused.place,
-        "detail": refused.detail,
+        "detail": refused.detail[:LONGEST_DETAIL],
     }
 
 
 ONE_KEPT = verdict(1, [])
 FULL = later(429, "too much waits to be kept; come back later")
+TOO_MANY = problem(413, "a body of more reports than can ever wait here at once; send it in parts")
 AWAY = later(503, "reports cannot be kept at the moment; come back later")
 STOPPING = later(503, "this collector is about to stop; come back later")
 SLOW = problem(408, "the body took too long", ((b"connection", b"close"),))

@@ -21,6 +21,7 @@ from hushgram.pipelines.collect.answers import (
     ONE_KEPT,
     SLOW,
     STOPPING,
+    TOO_MANY,
     UNAUTHORIZED,
     Answer,
     problem,
@@ -112,14 +113,16 @@ class Door:
 
     def cross_origin(self, request: Request) -> tuple[tuple[bytes, bytes], ...]:
         """The headers by which a browser lets a page of another origin see the answer."""
-        if request.origin is None or not self.origins:
+        if not self.origins:
             return ()
-        vary = (b"vary", b"Origin")
-        if "*" not in self.origins and request.origin.decode("latin-1") not in self.origins:
-            return (vary,)
-        return (b"access-control-allow-origin", request.origin), vary
+        if request.origin is None or not {"*", request.origin.decode("latin-1")} & set(self.origins):
+            return (VARY,)
+        return (b"access-control-allow-origin", request.origin), EXPOSED, VARY
 
 
+VARY = (b"vary", b"Origin")
+"""Also where no origin is named: a cache must not hand that answer to a page."""
+EXPOSED = (b"access-control-expose-headers", b"retry-after, etag")
 PREFLIGHT = (
     (b"access-control-allow-methods", b"GET, POST"),
     (b"access-control-allow-headers", b"content-type, content-encoding, authorization"),
@@ -236,10 +239,8 @@ class App:
             return self._too_large()
         room = _Reserved(self.room)
         try:
-            if not room.take(request.length or 0):
-                return FULL
             with self.deadlines.of_this_task():
-                body = await self._body(receive, request.length, room)
+                body = await self._body(receive, room)
             if isinstance(body, Answer):
                 return body
             return await self._taken(request, body, room)
@@ -248,8 +249,8 @@ class App:
         finally:
             room.give_back()
 
-    async def _body(self, receive: Receive, length: int | None, room: _Reserved) -> bytes | Answer:
-        """The body; or the answer, where there is no room for it."""
+    async def _body(self, receive: Receive, room: _Reserved) -> bytes | Answer:
+        """The body; or the answer, where there is no room for it. What was announced and has not come takes none."""
         parts, size, more = list[bytes](), 0, True
         while more:
             event = await receive()
@@ -259,7 +260,7 @@ class App:
             size += len(part)
             if size > self.limits.largest_body:
                 return self._too_large()
-            if length is None and not room.take(len(part)):
+            if not room.take(len(part)):
                 return FULL
             parts.append(part)
         return b"".join(parts)
@@ -272,8 +273,8 @@ class App:
             judged = await asyncio.get_running_loop().run_in_executor(self._judges, self._judge, request, body)
         except TooLargeError as error:
             return problem(413, str(error))
-        if not room.take(BYTES_OF_A_REPORT * judged.reports):
-            return FULL
+        if not room.take(decoded := BYTES_OF_A_REPORT * judged.reports):
+            return FULL if room.could_take(decoded) else TOO_MANY
         outcome = await self.intake.keep_uploads(judged) if judged.reports else None
         if outcome is not None:
             return AWAY
@@ -316,6 +317,10 @@ class _Reserved:
         taken = self.room.take(size)
         self.taken += size if taken else 0
         return taken
+
+    def could_take(self, size: int) -> bool:
+        """If no other request had taken any."""
+        return self.taken + size <= self.room.size
 
     def give_back(self) -> None:
         self.room.give_back(self.taken)

@@ -2,7 +2,7 @@
 
 uvicorn's protocol reads heads of any size, keeps connections that never ask for anything, and queues pipelined requests
 without end; this one does not. What has no request in progress is idle, whatever it sends meanwhile: a connection that
-dribbles is closed like one that is silent.
+dribbles is closed like one that is silent. So is one that does not read its answers, whatever it requests.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hushgram.pipelines.collect.counts import Counts
-from hushgram.pipelines.collect.limits import LARGEST_HEAD, MOST_PIPELINED, Limits
+from hushgram.pipelines.collect.limits import LARGEST_HEAD, LARGEST_PIPELINED, MOST_PIPELINED, Limits
 
 HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+PIECE = 4096
+"""Bytes that are parsed at once, before the limits are looked at again."""
 SWEEP_SECONDS = 1.0
 
 
@@ -73,7 +75,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def __init__(self, guard: Guard, **options: Any) -> None:
         super().__init__(**options)
         self.guard, self.counted = guard, False
-        self.head_bytes, self.in_head = 0, True
+        self.head_bytes = 0
+        """Of the head, or of the trailers, that have not ended."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
@@ -97,28 +100,54 @@ class GuardedProtocol(HttpToolsProtocol):
             self.counted = False
             self.guard.forget(self)
 
+    def _mark(self) -> None:
+        """Idle, unless a request is in progress, and its client takes what it is answered."""
+        requested = self.cycle is not None and not self.cycle.response_complete
+        if requested and not self.flow.write_paused and not self.transport.is_closing():
+            self.guard.idle.pop(self, None)
+        elif self.counted:
+            self.guard.idle.setdefault(self, self.loop.time())
+
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
-            return
-        if self.in_head:
-            self.head_bytes += len(data)
-        super().data_received(data)
-        if self.in_head and self.head_bytes > LARGEST_HEAD and not self.transport.is_closing():
-            self.transport.write(HEAD_TOO_LARGE)
-            self.transport.close()
+        """In pieces, since one read may be many times what a limit allows."""
+        for start in range(0, len(data), PIECE):
+            if self.transport.is_closing():
+                return
+            piece = data[start : start + PIECE]
+            self.head_bytes += len(piece)
+            super().data_received(piece)
+            if self._too_much_ahead():
+                self.transport.abort()
+            elif self.head_bytes > LARGEST_HEAD and not self.transport.is_closing():
+                self.transport.write(HEAD_TOO_LARGE)
+                self.transport.close()
+
+    def _too_much_ahead(self) -> bool:
+        ahead = self.pipeline
+        return len(ahead) > MOST_PIPELINED or sum(len(cycle.body) for cycle, _ in ahead) > LARGEST_PIPELINED
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.in_head, self.head_bytes = True, 0
+        self.head_bytes = 0
 
     def on_headers_complete(self) -> None:
-        self.in_head = False
-        self.guard.idle.pop(self, None)
         super().on_headers_complete()
-        if len(self.pipeline) > MOST_PIPELINED:
-            self.transport.abort()
+        self.head_bytes = 0
+        self.headers = []  # trailers go there, and not among the headers that the application sees
+        self._mark()
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self.head_bytes = 0
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.counted and not self.pipeline:
-            self.guard.idle[self] = self.loop.time()
+        self._mark()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._mark()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._mark()

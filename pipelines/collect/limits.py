@@ -51,11 +51,13 @@ class Limits:
 
 
 LARGEST_HEAD = 16 * 1024
-"""Of the request line and headers of one request."""
+"""Of the request line and headers of one request, and as much again of its trailers."""
 LARGEST_JSON = MIB
 """JSON takes tens of times its size when it is parsed."""
 MOST_PIPELINED = 8
 """Requests of a connection that wait for the one before them."""
+LARGEST_PIPELINED = 64 * 1024
+"""Of the bodies of these requests together, which no queue counts."""
 
 
 class Room:

@@ -8,7 +8,9 @@ import threading
 import pytest
 
 from hushgram.pipelines.collect import intake, tokens
+from hushgram.pipelines.collect.answers import verdict
 from hushgram.pipelines.collect.app import Door
+from hushgram.pipelines.collect.bodies import Refused
 from hushgram.pipelines.collect.limits import Limits
 from hushgram.pipelines.collect.tokens import Tokens
 from hushgram.schemas.avro_schemas import REPORT
@@ -17,6 +19,7 @@ from tests.helpers.collectors import (
     COLLECTIONS,
     FILE,
     JSON,
+    MESSAGE,
     InProcess,
     as_json,
     as_kept,
@@ -200,8 +203,44 @@ def test_a_file_that_is_small_and_holds_much_needs_room_for_what_it_holds():
     collector = InProcess(Limits(largest_body=1 << 20, largest_queue=1 << 20, wait_seconds=0))
     body = encode_avro_file([make_row(1)] * 20_000)
     assert len(body) < 100_000
-    assert collector.once("POST", "/v1/reports", body, FILE)[0] == 429
+    assert collector.once("POST", "/v1/reports", body, FILE)[0] == 413  # there never is as much
     assert collector.sink.batches == []
+
+
+def test_a_file_that_must_share_the_queue_is_asked_for_again():
+    collector = InProcess(Limits(largest_body=1 << 20, largest_queue=1 << 20, wait_seconds=0))
+    body, allow = encode_avro_file([make_row(1)] * 6000), threading.Event()
+    collector.sink.hold = lambda: allow.wait(30)
+
+    async def work():
+        first = asyncio.ensure_future(collector.post(body, FILE))
+        while not collector.counts.waiting:
+            await asyncio.sleep(0.01)
+        second = (await collector.post(body, FILE))[0]
+        allow.set()
+        return (await first)[0], second, (await collector.post(body, FILE))[0]
+
+    assert collector.run(work) == (202, 429, 202)
+
+
+def test_answers_are_short_whatever_they_quote(collector):
+    long = "\x7f" * 1_000_000
+
+    async def work():
+        bodies = [
+            (make_message(1, collection=long), MESSAGE),
+            (make_message(2, group=long), MESSAGE),
+            (encode_avro_file([make_row(3, collection=long)]), FILE),
+            (encode_avro_file([make_row(4)]).replace(b"snappy", b"\x7f" * 6).replace(b"deflate", b"\x7f" * 7), FILE),
+            (json.dumps(as_json(make_row(5, collection=long[:100_000]))).encode(), JSON),
+        ]
+        return [await collector.ask("POST", "/v1/reports", body, kind) for body, kind in bodies]
+
+    for status, _, answer in collector.run(work):
+        assert status == 400
+        assert len(answer) < 2000
+    refused = Refused("undecodable", None, "x" * 10**6)  # a detail of any origin
+    assert len(verdict(0, [refused]).body) < 2000
 
 
 def test_a_sink_that_is_away_answers_503_until_it_is_back(collector, monkeypatch):
@@ -445,6 +484,19 @@ def test_pages_of_allowed_origins_only_may_see_answers():
         everyone.once("GET", "/v1/manifest/age", origin="https://a.b")[1]["access-control-allow-origin"]
         == "https://a.b"
     )
+
+
+def test_caches_keep_answers_to_pages_and_to_others_apart():
+    collector = InProcess(door=Door(None, frozenset({"https://app.example"})))
+
+    async def work():
+        origins = ({"origin": "https://app.example"}, {"origin": "https://evil.example"}, {})
+        return [(await collector.ask("GET", "/v1/manifest/age", **origin))[1] for origin in origins]
+
+    answers = collector.run(work)
+    assert [headers["vary"] for headers in answers] == ["Origin"] * 3
+    assert [headers.get("access-control-expose-headers") for headers in answers] == ["retry-after, etag", None, None]
+    assert "vary" not in InProcess().once("GET", "/v1/manifest/age")[1]
 
 
 def test_bearers_of_a_token_may_send_and_tokens_can_be_replaced(tmp_path, monkeypatch):
