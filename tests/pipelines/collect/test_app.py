@@ -471,6 +471,20 @@ def test_bearers_of_a_token_may_send_and_tokens_can_be_replaced(tmp_path, monkey
     assert collector.run(work) == ({401}, {202}, 202, (401, 202), 200)
 
 
+def test_a_token_file_that_cannot_be_used_is_told_of_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tokens, "REREAD_SECONDS", 0.0)
+    file = tmp_path / "tokens"
+    file.write_text("the-first-of-all-tokens")
+    known = Tokens(str(file))
+    for text in ("", None, "a-second-token-comes-now"):
+        file.unlink() if text is None else file.write_text(text)
+        allowed = [known.allow(b"Bearer the-first-of-all-tokens") for _ in range(3)]
+        assert allowed == [text != "a-second-token-comes-now"] * 3
+    lines = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    stay = "; the tokens from before stay good"
+    assert lines == [f"ValueError{stay}", f"FileNotFoundError{stay}", "read again"]
+
+
 def test_a_file_that_is_still_being_judged_when_the_collector_stops_is_kept():
     collector = InProcess(Limits(wait_seconds=60))
     allow, judge = threading.Event(), collector.app._judge
