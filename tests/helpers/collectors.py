@@ -27,7 +27,7 @@ from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.intake import Intake
 from hushgram.pipelines.collect.limits import Limits
 from hushgram.pipelines.collect.manifests import manifests
-from hushgram.pipelines.collect.server import Server, listen
+from hushgram.pipelines.collect.server import Certificate, Server, listen
 from hushgram.pipelines.collect.sink import AwayError
 from hushgram.schemas.avro_schemas import REPORT
 from hushgram.schemas.messages import encode_message
@@ -168,8 +168,10 @@ class InProcess:
 class Serving(InProcess):
     """The same behind its real server, in a thread: for limits that no option sets so low."""
 
+    certificate: Certificate | None = None
+
     def __enter__(self) -> Serving:
-        self.server = Server(self.app, self.limits, self.counts)
+        self.server = Server(self.app, self.limits, self.counts, self.certificate)
         listener = listen("127.0.0.1", 0)
         self.port = listener.getsockname()[1]
         self.thread = threading.Thread(target=self.server.run, args=([listener],))
