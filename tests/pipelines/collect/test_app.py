@@ -9,7 +9,7 @@ import pytest
 
 from hushgram.pipelines.collect import intake, tokens
 from hushgram.pipelines.collect.answers import verdict
-from hushgram.pipelines.collect.app import Door
+from hushgram.pipelines.collect.app import AccessPolicy
 from hushgram.pipelines.collect.bodies import Refused
 from hushgram.pipelines.collect.limits import Limits
 from hushgram.pipelines.collect.tokens import Tokens
@@ -407,7 +407,7 @@ def test_metrics_are_counts_and_add_up(collector):
 
 
 def test_pages_of_allowed_origins_only_may_see_answers():
-    collector = InProcess(door=Door(None, frozenset({"https://app.example"})))
+    collector = InProcess(access=AccessPolicy(None, frozenset({"https://app.example"})))
 
     async def work():
         found = {}
@@ -428,7 +428,7 @@ def test_pages_of_allowed_origins_only_may_see_answers():
         (None, "OPTIONS"): (204, None),
         (None, "POST"): (400, None),
     }
-    everyone = InProcess(door=Door(None, frozenset({"*"})))
+    everyone = InProcess(access=AccessPolicy(None, frozenset({"*"})))
     assert (
         everyone.once("GET", "/v1/manifest/age", origin="https://a.b")[1]["access-control-allow-origin"]
         == "https://a.b"
@@ -436,7 +436,7 @@ def test_pages_of_allowed_origins_only_may_see_answers():
 
 
 def test_caches_keep_answers_to_pages_and_to_others_apart():
-    collector = InProcess(door=Door(None, frozenset({"https://app.example"})))
+    collector = InProcess(access=AccessPolicy(None, frozenset({"https://app.example"})))
 
     async def work():
         origins = ({"origin": "https://app.example"}, {"origin": "https://evil.example"}, {})
@@ -452,7 +452,7 @@ def test_bearers_of_a_token_may_send_and_tokens_can_be_replaced(tmp_path, monkey
     monkeypatch.setattr(tokens, "REREAD_SECONDS", 0.0)
     file = tmp_path / "tokens"
     file.write_text("the-first-of-all-tokens\nanother-good-one-here\n")
-    collector = InProcess(door=Door(Tokens(str(file))))
+    collector = InProcess(access=AccessPolicy(Tokens(str(file))))
 
     async def work():
         async def ask(authorization):
