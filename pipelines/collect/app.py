@@ -14,9 +14,9 @@ from typing import Any
 
 from hushgram.pipelines.collect.answers import (
     AWAY,
-    FAILED,
     FULL,
     HEALTHY,
+    INTERNAL_ERROR,
     NOT_FOUND,
     ONE_KEPT,
     SLOW,
@@ -40,7 +40,7 @@ from hushgram.pipelines.collect.bodies import (
 from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.deadlines import Deadlines
 from hushgram.pipelines.collect.intake import Intake, Outcome, now_ms
-from hushgram.pipelines.collect.limits import Limits, Room
+from hushgram.pipelines.collect.limits import Limits, QueueBudget
 from hushgram.pipelines.collect.log import tell
 from hushgram.pipelines.collect.manifests import Manifest
 from hushgram.pipelines.collect.sink import AwayError
@@ -64,7 +64,7 @@ BYTES_OF_A_REPORT = 100
 """What a decoded report takes while it waits: ten columns of eight bytes, and a little."""
 
 
-class LeftError(Exception):
+class DisconnectedError(Exception):
     """The client has closed the connection."""
 
 
@@ -105,8 +105,8 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Door:
-    """Who may come in: bearers of a token, if there are any, and pages of some origins."""
+class AccessPolicy:
+    """Who may send: bearers of a token, if there are any, and pages of some origins."""
 
     tokens: Tokens | None = None
     origins: Collection[str] = ()
@@ -140,10 +140,10 @@ class App:
         limits: Limits,
         counts: Counts,
         manifests: Mapping[str, Manifest],
-        door: Door,
+        access: AccessPolicy,
     ) -> None:
-        self.index, self.intake, self.limits, self.counts, self.door = index, intake, limits, counts, door
-        self.room = Room(limits.largest_queue)
+        self.index, self.intake, self.limits, self.counts, self.access = index, intake, limits, counts, access
+        self.room = QueueBudget(limits.largest_queue)
         self.deadlines = Deadlines(limits.body_seconds)
         self.stopping = False
         self._manifests = manifests
@@ -152,20 +152,20 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "http":
             try:
                 answer = await self._answer(scope, receive)
-            except LeftError:
+            except DisconnectedError:
                 return
             except Exception as error:  # whose text may quote what was sent
                 tell(f"a request failed: {type(error).__name__}")
-                answer = FAILED
+                answer = INTERNAL_ERROR
             self.counts.answers[answer.status] += 1
             await send(answer.start)
             await send(answer.content)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             event = (await receive())["type"]
             if event == "lifespan.startup":
@@ -193,13 +193,13 @@ class App:
         elif path == "/v1/manifest" or path.startswith("/v1/manifest/"):
             answer = self._manifest(request, path.removeprefix("/v1/manifest").removeprefix("/"))
         else:
-            return self._own(path)
-        return answer.with_headers(more) if (more := self.door.cross_origin(request)) else answer
+            return self._operations(path)
+        return answer.with_headers(more) if (more := self.access.cross_origin(request)) else answer
 
-    def _own(self, path: str) -> Answer:
+    def _operations(self, path: str) -> Answer:
         """For those who run the collector."""
         if path == "/healthz":
-            return HEALTHY if self.intake.works else FAILED
+            return HEALTHY if self.intake.works else INTERNAL_ERROR
         if path == "/readyz":
             return STOPPING if self.stopping else AWAY if self.intake.away is not None else HEALTHY
         if path == "/metrics":
@@ -255,7 +255,7 @@ class App:
         while more:
             event = await receive()
             if event["type"] == "http.disconnect":
-                raise LeftError
+                raise DisconnectedError
             part, more = event.get("body", b""), event.get("more_body", False)
             size += len(part)
             if size > self.limits.largest_body:
@@ -297,7 +297,7 @@ class App:
         return problem(413, str(TooLargeError(self.limits.largest_body)))
 
     def _allowed(self, request: Request) -> bool:
-        return self.door.tokens is None or self.door.tokens.allow(request.authorization)
+        return self.access.tokens is None or self.access.tokens.allow(request.authorization)
 
 
 def _answer_to_one(outcome: Outcome) -> Answer:
@@ -310,7 +310,7 @@ def _answer_to_one(outcome: Outcome) -> Answer:
 class _Reserved:
     """What one request has taken of the queue."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: QueueBudget) -> None:
         self.room, self.taken = room, 0
 
     def take(self, size: int) -> bool:

@@ -20,7 +20,7 @@ from hushgram.pipelines.cli.console import (
     say,
 )
 from hushgram.pipelines.cli.outputs import check_directory, writing
-from hushgram.pipelines.collect.app import App, Door
+from hushgram.pipelines.collect.app import AccessPolicy, App
 from hushgram.pipelines.collect.bodies import StricterIndex
 from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.file_sink import DEAD_LETTERS, FileSink
@@ -104,7 +104,7 @@ def run(argv: Sequence[str]) -> int:
 def execute(options: argparse.Namespace) -> int:
     limits = limits_of(options)
     index = StricterIndex.of(collections_in(options.collections).values())
-    certificate, door = _certificate(options), _door(options)
+    certificate, access = _certificate(options), _access_policy(options)
     if not 0 <= options.port < 65536:
         raise UsageError(f"--port: got {options.port}, allowed: 0 to 65535")
     sink = _sink(options)
@@ -114,7 +114,7 @@ def execute(options: argparse.Namespace) -> int:
         where = f"--host {options.host} --port {options.port}"
         raise UsageError(f"{where}: {error.strerror or error}; --port 0 takes a free one") from None
     counts = Counts()
-    app = App(index, Intake(index, sink, limits, counts), limits, counts, manifests(index.collections), door)
+    app = App(index, Intake(index, sink, limits, counts), limits, counts, manifests(index.collections), access)
     server = Server(app, limits, counts, certificate)
     signals.stop_gently(server.stop)
     host, port = listener.getsockname()[:2]
@@ -184,14 +184,14 @@ def _sink(options: argparse.Namespace) -> Sink:
     return KafkaSink(options.topic, properties, options.kafka_properties, options.letters_topic)
 
 
-def _door(options: argparse.Namespace) -> Door:
+def _access_policy(options: argparse.Namespace) -> AccessPolicy:
     for origin in options.allow_origin:
         if origin != "*":
             parse_origin("--allow-origin", origin)
     if not options.token_file:
-        return Door(None, frozenset(options.allow_origin))
+        return AccessPolicy(None, frozenset(options.allow_origin))
     try:
-        return Door(Tokens(options.token_file), frozenset(options.allow_origin))
+        return AccessPolicy(Tokens(options.token_file), frozenset(options.allow_origin))
     except (OSError, ValueError) as error:
         reason = error.strerror or error if isinstance(error, OSError) else error
         raise UsageError(f"--token-file {options.token_file}: {reason}") from None

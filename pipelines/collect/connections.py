@@ -8,8 +8,6 @@ dribbles is closed like one that is silent. So is one that does not read its ans
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -29,11 +27,6 @@ class Guard:
     def __init__(self, limits: Limits, counts: Counts) -> None:
         self.limits, self.counts = limits, counts
         self.idle: dict[GuardedProtocol, float] = {}
-
-    @property
-    def protocol(self) -> Callable[..., GuardedProtocol]:
-        """What uvicorn makes one of for each connection."""
-        return partial(GuardedProtocol, self)
 
     def admit(self, connection: GuardedProtocol, now: float) -> bool:
         """Whether there is room; the one that has been idle for the longest time may have to make some."""

@@ -60,10 +60,10 @@ LARGEST_PIPELINED = 64 * 1024
 """Of the bodies of these requests together, which no queue counts."""
 
 
-class Room:
+class QueueBudget:
     """How many bytes of the queue are taken.
 
-    >>> room = Room(10)
+    >>> room = QueueBudget(10)
     >>> room.take(8), room.take(3), room.taken
     (True, False, 8)
     """

@@ -15,13 +15,17 @@ from typing import Any
 import uvicorn
 
 from hushgram.pipelines.collect.app import App
-from hushgram.pipelines.collect.connections import Guard
+from hushgram.pipelines.collect.connections import Guard, GuardedProtocol
 from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.limits import Limits
 from hushgram.pipelines.collect.log import tell
 
 OTHER_FILES = 256
 """Open files beside connections."""
+BACKLOG = 1024
+"""Connections that wait to be accepted."""
+HANDSHAKE_SECONDS = 5.0
+"""Of TLS: connections count as such, and may be closed to make room, once they have shaken hands."""
 STOP_SECONDS = 30
 """Requests that are not answered by then, when the server stops, are not answered."""
 
@@ -43,7 +47,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=self.guard.protocol,  # type: ignore[arg-type]  # whatever makes a protocol will do
+                http=GuardedProtocol,
                 ws="none",
                 loop="uvloop",
                 lifespan="on",
@@ -54,7 +58,6 @@ class Server(uvicorn.Server):
                 server_header=False,
                 timeout_keep_alive=int(limits.idle_seconds) + 1,
                 timeout_graceful_shutdown=STOP_SECONDS,
-                backlog=1024,
                 ssl_certfile=None if certificate is None else certificate.file,
                 ssl_keyfile=None if certificate is None else certificate.key,
             )
@@ -73,7 +76,18 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_complain)
         self.sweeping = loop.create_task(self.guard.run())
-        await super().startup(sockets)
+        await super().startup([])  # the application only: uvicorn's own connections may shake hands for a minute
+        patience = None if self.config.ssl is None else HANDSHAKE_SECONDS
+        for listener in sockets or []:
+            server = await loop.create_server(
+                self._connection, sock=listener, ssl=self.config.ssl, ssl_handshake_timeout=patience, backlog=BACKLOG
+            )
+            self.servers.append(server)
+
+    def _connection(self) -> GuardedProtocol:
+        return GuardedProtocol(
+            self.guard, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -94,7 +108,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(1024)
+        listener.listen(BACKLOG)
     except BaseException:
         listener.close()
         raise

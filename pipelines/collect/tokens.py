@@ -7,6 +7,7 @@ import hmac
 import os
 import time
 
+from hushgram.pipelines.collect.log import tell
 from hushgram.transforms.filesystem import read_text
 
 REREAD_SECONDS = 5.0
@@ -16,12 +17,13 @@ SHORTEST = 16
 
 class Tokens:
     """Reread when the file has changed, so that tokens are replaced without a restart. A file that cannot be read, or
-    has no tokens, leaves those that were good before."""
+    has no tokens, leaves those that were good before, and a line in the log."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._looked, self._version = time.monotonic(), self._stamp()
         self._digests = self._read()
+        self._fault = ""
 
     def allow(self, header: bytes | None) -> bool:
         """Whether an Authorization header has one of the tokens; how long it takes does not tell which or how much."""
@@ -39,8 +41,12 @@ class Tokens:
             version = self._stamp()
             if version != self._version:
                 self._digests, self._version = self._read(), version
-        except (OSError, ValueError):
-            return
+            fault = ""
+        except (OSError, ValueError) as error:
+            fault = f"{type(error).__name__}; the tokens from before stay good"
+        if fault != self._fault:
+            tell(f"--token-file {self.path}: {fault or 'read again'}")
+            self._fault = fault
 
     def _stamp(self) -> tuple[int, int, int]:
         found = os.stat(self.path)

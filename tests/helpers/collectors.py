@@ -21,13 +21,13 @@ import numpy as np
 
 from devtools.processes import eventually
 from hushgram.config import parse_collections
-from hushgram.pipelines.collect.app import App, Door
+from hushgram.pipelines.collect.app import AccessPolicy, App
 from hushgram.pipelines.collect.bodies import StricterIndex
 from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.intake import Intake
 from hushgram.pipelines.collect.limits import Limits
 from hushgram.pipelines.collect.manifests import manifests
-from hushgram.pipelines.collect.server import Server, listen
+from hushgram.pipelines.collect.server import Certificate, Server, listen
 from hushgram.pipelines.collect.sink import AwayError
 from hushgram.schemas.avro_schemas import REPORT
 from hushgram.schemas.messages import encode_message
@@ -108,12 +108,14 @@ class MemorySink:
 class InProcess:
     """A collector in this process: `ask` is what a client sees of it."""
 
-    def __init__(self, limits: Limits | None = None, door: Door | None = None, yaml: str = YAML) -> None:
+    def __init__(self, limits: Limits | None = None, access: AccessPolicy | None = None, yaml: str = YAML) -> None:
         self.sink, self.counts = MemorySink(), Counts()
         self.limits = limits or Limits(wait_seconds=0.01)
         index = StricterIndex.of(parse_collections(yaml).values())
         self.intake = Intake(index, self.sink, self.limits, self.counts)
-        self.app = App(index, self.intake, self.limits, self.counts, manifests(index.collections), door or Door())
+        self.app = App(
+            index, self.intake, self.limits, self.counts, manifests(index.collections), access or AccessPolicy()
+        )
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Runs work between start and stop."""
@@ -168,8 +170,10 @@ class InProcess:
 class Serving(InProcess):
     """The same behind its real server, in a thread: for limits that no option sets so low."""
 
+    certificate: Certificate | None = None
+
     def __enter__(self) -> Serving:
-        self.server = Server(self.app, self.limits, self.counts)
+        self.server = Server(self.app, self.limits, self.counts, self.certificate)
         listener = listen("127.0.0.1", 0)
         self.port = listener.getsockname()[1]
         self.thread = threading.Thread(target=self.server.run, args=([listener],))

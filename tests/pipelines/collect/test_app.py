@@ -9,7 +9,7 @@ import pytest
 
 from hushgram.pipelines.collect import intake, tokens
 from hushgram.pipelines.collect.answers import verdict
-from hushgram.pipelines.collect.app import Door
+from hushgram.pipelines.collect.app import AccessPolicy
 from hushgram.pipelines.collect.bodies import Refused
 from hushgram.pipelines.collect.limits import Limits
 from hushgram.pipelines.collect.tokens import Tokens
@@ -458,7 +458,7 @@ def test_metrics_are_counts_and_add_up(collector):
 
 
 def test_pages_of_allowed_origins_only_may_see_answers():
-    collector = InProcess(door=Door(None, frozenset({"https://app.example"})))
+    collector = InProcess(access=AccessPolicy(None, frozenset({"https://app.example"})))
 
     async def work():
         found = {}
@@ -479,7 +479,7 @@ def test_pages_of_allowed_origins_only_may_see_answers():
         (None, "OPTIONS"): (204, None),
         (None, "POST"): (400, None),
     }
-    everyone = InProcess(door=Door(None, frozenset({"*"})))
+    everyone = InProcess(access=AccessPolicy(None, frozenset({"*"})))
     assert (
         everyone.once("GET", "/v1/manifest/age", origin="https://a.b")[1]["access-control-allow-origin"]
         == "https://a.b"
@@ -487,7 +487,7 @@ def test_pages_of_allowed_origins_only_may_see_answers():
 
 
 def test_caches_keep_answers_to_pages_and_to_others_apart():
-    collector = InProcess(door=Door(None, frozenset({"https://app.example"})))
+    collector = InProcess(access=AccessPolicy(None, frozenset({"https://app.example"})))
 
     async def work():
         origins = ({"origin": "https://app.example"}, {"origin": "https://evil.example"}, {})
@@ -503,7 +503,7 @@ def test_bearers_of_a_token_may_send_and_tokens_can_be_replaced(tmp_path, monkey
     monkeypatch.setattr(tokens, "REREAD_SECONDS", 0.0)
     file = tmp_path / "tokens"
     file.write_text("the-first-of-all-tokens\nanother-good-one-here\n")
-    collector = InProcess(door=Door(Tokens(str(file))))
+    collector = InProcess(access=AccessPolicy(Tokens(str(file))))
 
     async def work():
         async def ask(authorization):
@@ -520,6 +520,20 @@ def test_bearers_of_a_token_may_send_and_tokens_can_be_replaced(tmp_path, monkey
         return refused, allowed, kept, replaced, (await collector.ask("GET", "/healthz"))[0]
 
     assert collector.run(work) == ({401}, {202}, 202, (401, 202), 200)
+
+
+def test_a_token_file_that_cannot_be_used_is_told_of_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tokens, "REREAD_SECONDS", 0.0)
+    file = tmp_path / "tokens"
+    file.write_text("the-first-of-all-tokens")
+    known = Tokens(str(file))
+    for text in ("", None, "a-second-token-comes-now"):
+        file.unlink() if text is None else file.write_text(text)
+        allowed = [known.allow(b"Bearer the-first-of-all-tokens") for _ in range(3)]
+        assert allowed == [text != "a-second-token-comes-now"] * 3
+    lines = [line.rpartition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    stay = "; the tokens from before stay good"
+    assert lines == [f"ValueError{stay}", f"FileNotFoundError{stay}", "read again"]
 
 
 def test_a_file_that_is_still_being_judged_when_the_collector_stops_is_kept():

@@ -22,6 +22,7 @@ import pytest
 from devtools.processes import eventually
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.collect import command as collect
+from hushgram.pipelines.collect import server
 from hushgram.pipelines.collect.bodies import MOST_BLOCKS
 from hushgram.pipelines.collect.limits import LARGEST_HEAD, LARGEST_JSON, MOST_PIPELINED, Limits
 from hushgram.transforms.sources.directory import listing
@@ -32,12 +33,14 @@ from tests.helpers.collectors import (
     MESSAGE,
     YAML,
     Collector,
+    Serving,
     as_json,
     as_kept,
     count_reports,
     make_message,
     make_row,
     read_batches,
+    read_to_end,
 )
 from tests.helpers.reports import encode_avro_file
 from tests.helpers.senders import Sender
@@ -159,7 +162,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     collector = Collector(tmp_path)
     with socket.create_connection(("127.0.0.1", collector.port)) as slow:
         slow.sendall(b"POST /v1/reports HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[")
-        eventually("the request to be read", lambda: collector.metrics()["hushgram_collect_queue_bytes"] == 9)
+        eventually("the request to be read", lambda: collector.metrics()["hushgram_collect_queue_bytes"] == 1)
         collector.send(signal.SIGTERM, to_group=False)
 
         def is_closed():
@@ -260,8 +263,8 @@ def test_a_full_disk_answers_503_and_loses_nothing_that_was_acknowledged(small_d
     assert f"{len(acknowledged) + 1:,} accepted" in out
 
 
-def test_tls_by_a_certificate(tmp_path):
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+def make_certificate(folder):
+    certificate, key = folder / "cert.pem", folder / "key.pem"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     make = [
         "openssl",
@@ -278,6 +281,19 @@ def test_tls_by_a_certificate(tmp_path):
         certificate,
     ]
     subprocess.run([*map(str, make), *subject], check=True, capture_output=True)
+    return certificate, key
+
+
+def test_strangers_that_do_not_shake_hands_are_closed(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 0.5)
+    serving = Serving()
+    serving.certificate = server.Certificate(*map(str, make_certificate(tmp_path)))
+    with serving, serving.connect() as silent:  # which waits for 30 seconds
+        assert read_to_end(silent) == b""
+
+
+def test_tls_by_a_certificate(tmp_path):
+    certificate, key = make_certificate(tmp_path)
     collector = Collector(tmp_path, "--certificate", certificate, "--key", key, "--wait", "5ms")
     assert collector.first_line.startswith("https://")
     context = ssl.create_default_context(cafile=str(certificate))
