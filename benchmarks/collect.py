@@ -66,8 +66,6 @@ IN_A_FILE = 10_000
 CONNECTIONS, UPLOADERS = 1000, 8
 WAIT = "50ms"
 ROUNDS = 3
-PACED = 200
-"""Connections at half load, each of which sends now and then."""
 
 
 def make_bodies(collection: Collection, folder: Path) -> tuple[Path, Path]:
@@ -109,7 +107,10 @@ def wrk(port: int, body: Path, kind: str, connections: int, seconds: float) -> f
 
 
 async def paced(port: int, message: bytes, rate: float, seconds: float) -> list[float]:
-    """The seconds that each acknowledgement took, of requests sent at a steady rate whatever the answers do."""
+    """The seconds that each acknowledgement took, of requests sent at a steady rate whatever the answers do.
+
+    A connection waits for its answer, for `WAIT` at least, so fewer connections could not keep up with the rate.
+    """
     request = b"POST /v1/reports HTTP/1.1\r\nHost: a\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b"
     request %= (MESSAGE.encode(), len(message), message)
     took: list[float] = []
@@ -126,10 +127,10 @@ async def paced(port: int, message: bytes, rate: float, seconds: float) -> list[
             if b" 202 " not in head:
                 raise RuntimeError(head.decode())
             took.append(time.perf_counter() - due)  # from when it was due: a late one counts as slow
-            due += PACED / rate
+            due += CONNECTIONS / rate
         writer.close()
 
-    await asyncio.gather(*(send(number) for number in range(PACED)))
+    await asyncio.gather(*(send(number) for number in range(CONNECTIONS)))
     return took
 
 
@@ -152,7 +153,7 @@ def watch_memory(pid: int, port: int, message: Path, minutes: float) -> None:
 
 def bear_idle(pid: int, port: int, message: bytes, number: int) -> None:
     """Posts beside connections that never ask for anything."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (number + 1000, max(number + 1000, _hard_limit())))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number + 2 * CONNECTIONS, max(number + 2 * CONNECTIONS, _hard_limit())))
     before, idle = resident_mb(pid), []
     for _ in range(number):
         with suppress(OSError):

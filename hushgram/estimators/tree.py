@@ -192,7 +192,7 @@ class _Observed:
         a node and λ_ℓ = Σ_(k≥ℓ) w_k·m_k, level k enters the contrasts of level ℓ ≤ k with the factor w_k / λ_ℓ.
         """
         beta, leaves = self.branching, self.tree[-1].size
-        most = min([PARTS_LIMIT, *(level.most_runs for level in self.levels if level.most_runs < level.estimate.size)])
+        most = min(PARTS_LIMIT, *(level.most_runs for level in self.levels))
         depth = max(level for level in range(len(self.tree)) if beta**level <= most)
         parts = beta**depth
         below = np.array([leaves / level.size for level in self.tree])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
@@ -233,7 +234,7 @@ class FrequencyOracle(Mechanism):
     def covariance(self, x: FloatArray, starts: IntArray) -> FloatArray:
         """n times the covariance of the frequencies of runs of values, `x` the distribution of the values.
 
-        Runs begin at `starts` and are as long as reaches to the next. Here a report supports other values than its own
+        Runs begin at `starts`, and each ends where the next begins. Here a report supports other values than its own
         independently, so that two frequencies covary as in the sample itself, by -x_v·x_w.
         """
         p, q = self.support_probabilities
@@ -245,4 +246,4 @@ class FrequencyOracle(Mechanism):
     @property
     def most_runs(self) -> int:
         """The most runs of values whose covariance is quickly computed."""
-        return self.buckets
+        return sys.maxsize

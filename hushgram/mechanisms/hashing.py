@@ -178,7 +178,7 @@ class LocalHashing(FrequencyOracle):
 
     @property
     def most_runs(self) -> int:
-        return min(self.buckets, math.isqrt(MOST_PRODUCTS // self.cells))
+        return math.isqrt(MOST_PRODUCTS // self.cells)
 
     @cached_property
     def _all_multiples(self) -> IntArray:

@@ -59,9 +59,9 @@ def recognise_collection(snapshots: Sequence[Snapshot], histograms: Iterable[His
     if not snapshots:
         return None
     newest = max(snapshots, key=lambda snapshot: snapshot.key.window_start)
-    told = [(s.key.window_start, s.revisions) for s in snapshots]
-    told += [(histogram.key.window_start, tuple(histogram.tallies)) for histogram in histograms]
-    revisions = [revision for _, own in sorted(told, reverse=True) for revision in own]  # of the newest first
+    dated = [(s.key.window_start, s.revisions) for s in snapshots]
+    dated += [(histogram.key.window_start, tuple(histogram.tallies)) for histogram in histograms]
+    revisions = [revision for _, own in sorted(dated, reverse=True) for revision in own]  # of the newest first
     buckets = USUAL_BUCKETS if newest.probabilities is None else newest.probabilities.size
     try:
         told_by_newest = () if newest.epsilon is None else (newest.epsilon,)

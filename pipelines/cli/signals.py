@@ -71,7 +71,7 @@ def say_when_stopped(line: str) -> None:
 
 
 def stop_gently(stop: Callable[[], None]) -> None:
-    """A command that ends by itself once it is told to: the next signal calls `stop`, one after it ends the process."""
+    """For a command that ends by itself after `stop`: the next signal calls it, and one after that ends the process."""
     global _stop_gently
     _stop_gently = stop
 

@@ -41,7 +41,7 @@ from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.deadlines import Deadlines
 from hushgram.pipelines.collect.intake import Intake, Outcome, now_ms
 from hushgram.pipelines.collect.limits import Limits, QueueBudget
-from hushgram.pipelines.collect.log import tell
+from hushgram.pipelines.collect.log import log_line
 from hushgram.pipelines.collect.manifests import Manifest
 from hushgram.pipelines.collect.sink import AwayError
 from hushgram.pipelines.collect.tokens import Tokens
@@ -159,7 +159,7 @@ class App:
             except DisconnectedError:
                 return
             except Exception as error:  # whose text may quote what was sent
-                tell(f"a request failed: {type(error).__name__}")
+                log_line(f"a request failed: {type(error).__name__}")
                 answer = INTERNAL_ERROR
             self.counts.answers[answer.status] += 1
             await send(answer.start)
@@ -182,7 +182,7 @@ class App:
     def stop(self) -> None:
         """No new request is taken, and nothing waits for more."""
         self.stopping = True
-        self.intake.hasten()
+        self.intake.stop_waiting()
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
         request, path = Request.of(scope), scope["path"]

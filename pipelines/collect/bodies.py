@@ -39,7 +39,7 @@ MOST_BLOCKS = 4096
 """Of a file; writers make blocks of thousands of bytes."""
 MOST_ONE_BY_ONE = 16_384
 """What a body may hold of things that take time one by one: reports in JSON, batches under an id of their own, and
-records of so many collections that they cannot be decoded at once."""
+records of too many collections to be decoded at once."""
 LARGEST_WHOLE = 1 << 19
 """Bytes of the cells of a batch under one id, which becomes one message: by default brokers take twice as many."""
 CHUNK = 512

@@ -73,7 +73,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        self.client = None  # the application is not told who asks
+        self.client = None  # the application must not know who asks
         self.counted = self.guard.admit(self, self.loop.time())
         if not self.counted:
             transport.abort()

@@ -20,7 +20,7 @@ import numpy as np
 from hushgram.pipelines.collect.bodies import Judged, Refused, StricterIndex, judge_messages
 from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.limits import Limits
-from hushgram.pipelines.collect.log import tell
+from hushgram.pipelines.collect.log import log_line
 from hushgram.pipelines.collect.packing import pack
 from hushgram.pipelines.collect.sink import AwayError, Sink
 from hushgram.schemas.records import DeadLetter, Reason
@@ -28,7 +28,7 @@ from hushgram.transforms.uploads import Uploads
 
 PROBE_SECONDS = 1.0
 LETTER_SECONDS = 60.0
-"""Letters are written so often, and as times go they tell no more than the hour."""
+"""How often dead letters are written; of the time they say no more than the hour."""
 HOUR_MS = 3_600_000
 
 OWN_ERROR = AwayError("an error of the collector")
@@ -75,7 +75,7 @@ class Intake:
         self.away: AwayError | None = None
         self._lot, self._letters = Lot(), Counter[tuple[Reason, str | None]]()
         self._arrived, self._full, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._hasty = self._stopping = False
+        self._at_once = self._stopping = False
         self._keeper = ThreadPoolExecutor(1, "keep")
         self._keeping: asyncio.Task[None] | None = None
         self._writing_letters: asyncio.Task[None] | None = None
@@ -86,14 +86,14 @@ class Intake:
         self._keeping = loop.create_task(self._keep_lots())
         self._writing_letters = loop.create_task(self._write_letters())
 
-    def hasten(self) -> None:
+    def stop_waiting(self) -> None:
         """From now on nothing waits for more; what comes is kept at once."""
-        self._hasty = True
+        self._at_once = True
         self._full.set()
 
     async def stop(self) -> None:
         """Once nothing more will come: returns when nothing waits any more, and all letters are written."""
-        self.hasten()
+        self.stop_waiting()
         self._stopping = True
         self._arrived.set()
         if self._keeping is not None:
@@ -155,7 +155,7 @@ class Intake:
                 async with asyncio.timeout_at(self._lot.due):
                     await self._full.wait()
             lot, self._lot = self._lot, Lot()
-            if not self._hasty:
+            if not self._at_once:
                 self._full.clear()
             await self._keep(lot)
 
@@ -164,7 +164,7 @@ class Intake:
         try:
             kept = await self._in_keeper(lambda: keep(self.index, self.sink, lot, now_ms()))
         except Exception as error:  # ours to fix: what waited was not kept, and its senders must hear of it
-            tell(f"keeping failed: {type(error).__name__}")
+            log_line(f"keeping failed: {type(error).__name__}")
             kept = Kept({}, Counter(), 0, OWN_ERROR)
         self.counts.commit_seconds += time.monotonic() - started
         self._count(lot, kept)
@@ -193,7 +193,7 @@ class Intake:
     def _sink_is_away(self, away: AwayError) -> None:
         """Until a probe finds the sink again, nobody need wait for it."""
         if self.away is None:
-            tell(f"{self.sink.name}: away, clients are asked to come back: {away}")
+            log_line(f"{self.sink.name}: away, clients are asked to come back: {away}")
             self._probing = asyncio.get_running_loop().create_task(self._wait_for_sink())
         self.away, self.counts.away = away, True
 
@@ -205,10 +205,10 @@ class Intake:
             except AwayError as error:
                 self.away = error
             except Exception as error:  # ours to fix: whether the sink is back is not known, so it is asked again
-                tell(f"{self.sink.name}: asking for it failed: {type(error).__name__}")
+                log_line(f"{self.sink.name}: asking for it failed: {type(error).__name__}")
             else:
                 self.away, self.counts.away = None, False
-                tell(f"{self.sink.name}: back")
+                log_line(f"{self.sink.name}: back")
 
     async def _write_letters(self) -> None:
         """Now and then, and once more in the end."""
@@ -232,7 +232,7 @@ class Intake:
             if isinstance(error, AwayError):
                 self._sink_is_away(error)
             else:
-                tell(f"writing dead letters failed: {type(error).__name__}")
+                log_line(f"writing dead letters failed: {type(error).__name__}")
 
     async def _in_keeper(self, work: Callable[[], Value]) -> Value:
         return await asyncio.get_running_loop().run_in_executor(self._keeper, work)

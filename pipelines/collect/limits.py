@@ -72,7 +72,7 @@ class QueueBudget:
         self.size, self.taken = size, 0
 
     def take(self, size: int) -> bool:
-        """Takes so many bytes, if there are as many."""
+        """Whether that many bytes are free; if so, they are taken."""
         if self.taken + size > self.size:
             return False
         self.taken += size

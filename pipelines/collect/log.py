@@ -1,4 +1,4 @@
-"""What the operator is told while the collector runs: little, and nothing of anyone."""
+"""Lines for the operator while the collector runs: few, and with nothing about people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import suppress
 from hushgram.pipelines.cli.console import OutputError, complain
 
 
-def tell(line: str) -> None:
+def log_line(line: str) -> None:
     """A line for the log. Where nobody reads it, the collector goes on without."""
     with suppress(OutputError):
         complain(line)

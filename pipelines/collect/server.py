@@ -18,7 +18,7 @@ from hushgram.pipelines.collect.app import App
 from hushgram.pipelines.collect.connections import Guard, GuardedProtocol
 from hushgram.pipelines.collect.counts import Counts
 from hushgram.pipelines.collect.limits import Limits
-from hushgram.pipelines.collect.log import tell
+from hushgram.pipelines.collect.log import log_line
 
 OTHER_FILES = 256
 """Open files beside connections."""
@@ -98,7 +98,7 @@ def _complain(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Only the kind of an error: what surrounds it may hold an address."""
     error = context.get("exception")
     if not isinstance(error, ConnectionError | TimeoutError | ssl.SSLError):
-        tell(f"an error of the server: {type(error).__name__}")
+        log_line(f"an error of the server: {type(error).__name__}")
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -7,7 +7,7 @@ import hmac
 import os
 import time
 
-from hushgram.pipelines.collect.log import tell
+from hushgram.pipelines.collect.log import log_line
 from hushgram.transforms.filesystem import read_text
 
 REREAD_SECONDS = 5.0
@@ -45,7 +45,7 @@ class Tokens:
         except (OSError, ValueError) as error:
             fault = f"{type(error).__name__}; the tokens from before stay good"
         if fault != self._fault:
-            tell(f"--token-file {self.path}: {fault or 'read again'}")
+            log_line(f"--token-file {self.path}: {fault or 'read again'}")
             self._fault = fault
 
     def _stamp(self) -> tuple[int, int, int]:
