@@ -18,8 +18,8 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
-from hushgram._arrays import BoolArray, IntArray
-from hushgram.schemas.columns import ID_BYTES, UIntArray
+from hushgram._arrays import BoolArray, IntArray, UIntArray
+from hushgram.schemas.columns import ID_BYTES
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import TallyUploads
