@@ -1,0 +1,110 @@
+"""What each step of a batch run costs a report, in one process without Beam: our own code, step by step."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushgram import Collection
+from hushgram._arrays import IntArray
+from hushgram.schemas.avro_schemas import REPORT_KINDS, field_names
+from hushgram.schemas.columns import decode
+from hushgram.schemas.container import inflate
+from hushgram.schemas.decoder import decode_records
+from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.counting import MAX_BUFFERED_CELLS, tally
+from hushgram.transforms.deduplication import first_of_each_id
+from hushgram.transforms.judging import accept
+from hushgram.transforms.sources.avro_files import BlockRun, Damage, ranges, read_range
+from hushgram.transforms.uploads import Uploads, pieces, unpack
+
+NOW = 2_000_000_000_000
+NATIVE = "inflate", "decode"
+"""The steps that are native code alone, and which no way of reading the files could do without."""
+
+
+def runs_of(paths: Sequence[Path]) -> Iterator[BlockRun]:
+    """The files as the pipeline reads them."""
+    for path in paths:
+        for part in ranges(str(path), path.stat().st_size):
+            for run in read_range(*part):
+                assert not isinstance(run, Damage)
+                yield run
+
+
+class Stages:
+    """Seconds by step, of reports that are read from files, deduplicated and tallied as the pipeline does it."""
+
+    def __init__(self, collections: Sequence[Collection], paths: Sequence[Path]) -> None:
+        self.index = CollectionIndex.of(collections)
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.reports = 0
+        self.counts = np.zeros(0, dtype=np.int64)
+        shards: dict[int, list[bytes]] = defaultdict(list)
+        waiting: list[Uploads] = []
+        for run in self._each("read", runs_of(paths)):
+            uploads = self._uploads(run)
+            self.reports += uploads.reports
+            if uploads.has_id.any():
+                waiting.append(uploads.take(uploads.has_id))
+                uploads = uploads.take(~uploads.has_id)
+            self._tally(uploads)
+            if sum(len(part) for part in waiting) > MAX_BUFFERED_CELLS:
+                self._send(waiting, shards)
+                waiting = []
+        if waiting:
+            self._send(waiting, shards)
+        for blocks in shards.values():
+            parts = self._timed("unpack", lambda blocks=blocks: [unpack(block)[0] for block in blocks])
+            unique, _ = self._timed("first of each id", lambda parts=parts: first_of_each_id(parts))
+            self._tally(unique)
+
+    def _uploads(self, run: BlockRun) -> Uploads:
+        definition = next(kind for name, kind in REPORT_KINDS.items() if name.endswith(f".{run.schema['name']}"))
+        plain = self._timed("inflate", lambda: b"".join([inflate(block.data, run.codec) for block in run.blocks]))
+        count = sum(block.count for block in run.blocks)
+        columns = self._timed("decode", lambda: decode(definition, run.schema, count, plain))
+        return self._timed("judge", lambda: accept(self.index, columns, NOW))[0]
+
+    def _send(self, waiting: Sequence[Uploads], shards: dict[int, list[bytes]]) -> None:
+        for shard, block in self._timed("pack by shard", lambda: list(pieces(Uploads.together(waiting), NOW))):
+            shards[shard].append(block)
+
+    def _tally(self, uploads: Uploads) -> None:
+        for _, tallies in self._timed("tally", lambda: list(tally(self.index, uploads))):
+            for _, counts in tallies.parts.values():
+                self.counts = counts + self.counts if self.counts.size else counts
+
+    def _timed(self, step: str, work: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        result = work()
+        self.seconds[step] += time.perf_counter() - start
+        return result
+
+    def _each(self, step: str, elements: Iterator[BlockRun]) -> Iterator[BlockRun]:
+        while (element := self._timed(step, lambda: next(elements, None))) is not None:
+            yield element
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+    def nanoseconds(self) -> dict[str, float]:
+        """Of each step, for each report."""
+        return {step: 1e9 * seconds / self.reports for step, seconds in self.seconds.items()}
+
+
+def time_native_alone(paths: Sequence[Path], cells: int) -> tuple[float, IntArray]:
+    """Seconds to inflate single reports, decode them and count their cells, all of it native code; and the counts."""
+    start = time.perf_counter()
+    total = np.zeros(cells, dtype=np.int64)
+    for run in runs_of(paths):
+        plain = b"".join([inflate(block.data, run.codec) for block in run.blocks])
+        count = sum(block.count for block in run.blocks)
+        total += np.bincount(decode_records(plain, count, field_names(run.schema)).cells, minlength=cells)
+    return time.perf_counter() - start, total

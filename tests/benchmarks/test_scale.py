@@ -1,0 +1,41 @@
+"""The benchmark of a whole machine in small: it counts every report, whatever the number of workers."""
+
+import re
+
+import numpy as np
+import pytest
+
+from benchmarks import scale
+from benchmarks.batch import YAML
+from benchmarks.stages import Stages, time_native_alone
+from hushgram import load_collections
+from tests.helpers.streams import read_tallies
+
+
+@pytest.fixture
+def collections(tmp_path):
+    path = tmp_path / "collections.yaml"
+    path.write_text(YAML)
+    return path
+
+
+def test_the_steps_count_what_native_code_alone_counts(collections, tmp_path):
+    [collection] = load_collections(collections).values()
+    scale.write_single(tmp_path / "single", collection, 25_000)
+    paths = sorted((tmp_path / "single").glob("*.avro"))
+    stages = Stages([collection], paths)
+    _, counts = time_native_alone(paths, collection.mechanism.cells)
+    assert stages.reports == counts.sum() == 25_000
+    assert np.array_equal(stages.counts, counts)
+    assert {"inflate", "decode", "judge", "pack by shard", "unpack", "first of each id", "tally"} < set(stages.seconds)
+
+
+@pytest.mark.slow
+def test_one_worker_and_two_count_the_same(collections, tmp_path, capsys):
+    [collection] = load_collections(collections).values()
+    scale.write_single(tmp_path / "single", collection, 5000)
+    lines = scale.measure(collections, tmp_path / "single", 5000, [1, 2])
+    assert [re.match(r"\| (\d) \| [\d.]+ M/s \| [\d.]+× \| [\d,]+ MB \|", line)[1] for line in lines] == ["1", "2"]
+    one, two = (read_tallies(tmp_path / "single" / f"results-{workers}") for workers in (1, 2))
+    assert one == two
+    assert one
