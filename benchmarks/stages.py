@@ -24,8 +24,6 @@ from hushgram.transforms.sources.avro_files import BlockRun, Damage, ranges, rea
 from hushgram.transforms.uploads import Uploads, pieces, unpack
 
 NOW = 2_000_000_000_000
-NATIVE = "inflate", "decode"
-"""The steps that are native code alone, and which no way of reading the files could do without."""
 
 
 def runs_of(paths: Sequence[Path]) -> Iterator[BlockRun]:
@@ -60,16 +58,16 @@ class Stages:
         if waiting:
             self._send(waiting, shards)
         for blocks in shards.values():
-            parts = self._timed("unpack", lambda blocks=blocks: [unpack(block)[0] for block in blocks])
-            unique, _ = self._timed("first of each id", lambda parts=parts: first_of_each_id(parts))
+            parts = self._timed("unpack", lambda blocks: [unpack(block)[0] for block in blocks], blocks)
+            unique, _ = self._timed("first of each id", first_of_each_id, parts)
             self._tally(unique)
 
     def _uploads(self, run: BlockRun) -> Uploads:
         definition = next(kind for name, kind in REPORT_KINDS.items() if name.endswith(f".{run.schema['name']}"))
         plain = self._timed("inflate", lambda: b"".join([inflate(block.data, run.codec) for block in run.blocks]))
         count = sum(block.count for block in run.blocks)
-        columns = self._timed("decode", lambda: decode(definition, run.schema, count, plain))
-        return self._timed("judge", lambda: accept(self.index, columns, NOW))[0]
+        columns = self._timed("decode", decode, definition, run.schema, count, plain)
+        return self._timed("judge", accept, self.index, columns, NOW)[0]
 
     def _send(self, waiting: Sequence[Uploads], shards: dict[int, list[bytes]]) -> None:
         for shard, block in self._timed("pack by shard", lambda: list(pieces(Uploads.together(waiting), NOW))):
@@ -80,14 +78,14 @@ class Stages:
             for _, counts in tallies.parts.values():
                 self.counts = counts + self.counts if self.counts.size else counts
 
-    def _timed(self, step: str, work: Callable[[], Any]) -> Any:
+    def _timed(self, step: str, work: Callable[..., Any], *arguments: Any) -> Any:
         start = time.perf_counter()
-        result = work()
+        result = work(*arguments)
         self.seconds[step] += time.perf_counter() - start
         return result
 
     def _each(self, step: str, elements: Iterator[BlockRun]) -> Iterator[BlockRun]:
-        while (element := self._timed(step, lambda: next(elements, None))) is not None:
+        while (element := self._timed(step, next, elements, None)) is not None:
             yield element
 
     @property
