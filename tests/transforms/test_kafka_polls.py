@@ -39,8 +39,8 @@ class World:
         for _ in range(self.chance.randrange(4)):
             if len(self.topic.logs) < 12 and self.chance.random() < 0.15:
                 self.topic.logs += [[] for _ in range(self.chance.randint(1, 3))]
-            newest_first = len(self.topic.logs) - 1 - int(self.chance.random() ** 2 * len(self.topic.logs))
-            self.topic.append(newest_first)
+            mostly_newest = len(self.topic.logs) - 1 - int(self.chance.random() ** 2 * len(self.topic.logs))
+            self.topic.append(mostly_newest)
 
     def describe(self, *_):
         known = len(self.topic.logs)
