@@ -20,8 +20,9 @@ from hushgram.estimators.log_spline.model import Hyperparameters
 from hushgram.estimators.log_spline.warm_start import WarmStart
 from hushgram.schemas.records import DeadLetter, Events, Histogram, Key, Pane, Quantile, Series, Snapshot
 from hushgram.transforms.coders import DeadLetterCoder, HistogramCoder, KeyCoder, SeriesCoder, SnapshotCoder
-from hushgram.transforms.deduplication import DeduplicateStream, SeenIds
+from hushgram.transforms.deduplication import DeduplicateStream
 from hushgram.transforms.estimation import EstimateStream
+from hushgram.transforms.seen_ids import SeenIds
 from hushgram.transforms.sinks.latest import Board
 from hushgram.transforms.sinks.prometheus import KeepBoard
 from hushgram.transforms.sources.directory_state import Directory
@@ -167,7 +168,8 @@ def test_bytes_of_version_3_are_read_and_written(name):
 
 def test_ids_of_version_1_are_known():
     seen = SeenIds(1000, [BytesCoder().decode(bytes.fromhex(GOLDEN["ids of a shard"]))])
-    new, _ = seen.add([bytes(range(16)), bytes(range(16, 32)), bytes(16)], np.array([1000, 1000, 1000]))
+    ids = np.frombuffer(bytes(range(32)) + bytes(16), dtype="<u8").reshape(-1, 2)
+    new, _ = seen.add(ids, np.array([1000, 1000, 1000]))
     assert new.tolist() == [False, False, True]
 
 
