@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from hushgram._arrays import BoolArray, IntArray
-from hushgram.schemas.columns import ID_BYTES, UIntArray
+from hushgram._arrays import BoolArray, IntArray, UIntArray
+from hushgram.schemas.columns import ID_BYTES
 from hushgram.transforms.deduplication import GRAINS
 from hushgram.transforms.seen_ids import EXPIRY, SeenIds
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hushgram._arrays import BoolArray, IntArray
-from hushgram.schemas.columns import ID_BYTES, UIntArray
+from hushgram._arrays import BoolArray, IntArray, UIntArray
+from hushgram.schemas.columns import ID_BYTES
 
 SlotArray = np.ndarray[tuple[int, ...], np.dtype[np.uint32]]
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hushgram._arrays import BoolArray, IntArray
-from hushgram.schemas.columns import UIntArray
+from hushgram._arrays import BoolArray, IntArray, UIntArray
 
 SHARDS = 32
 """Uploads of one shard are held in memory at once; more shards mean less memory, and more and smaller pieces."""

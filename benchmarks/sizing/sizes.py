@@ -17,9 +17,9 @@ from scipy.special import betainc
 
 from benchmarks.sizing.load import Load
 from hushgram import Collection
-from hushgram._arrays import IntArray
+from hushgram._arrays import IntArray, UIntArray
 from hushgram.schemas.avro_schemas import REPORT_BATCH
-from hushgram.schemas.columns import Labels, UIntArray
+from hushgram.schemas.columns import Labels
 from hushgram.schemas.container import write_long
 from hushgram.schemas.messages import FIRST_BATCH, encode_message
 from hushgram.schemas.records import Events, Key, Series

@@ -99,6 +99,8 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
     try:
         run: Callable[[Sequence[str]], int] = import_module(f"hushgram.pipelines.{MODULES.get(name, name)}").run
     except ModuleNotFoundError as error:
+        if error.name == "hushgram.schemas._decoder":
+            raise UsageError(str(error)) from None
         if (error.name or "").startswith("hushgram"):
             raise
         raise UsageError(f"{name} needs {error.name}: pip install 'hushgram[{EXTRAS.get(name, 'beam')}]'") from None
