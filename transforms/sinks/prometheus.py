@@ -73,7 +73,7 @@ class _Families:
             yield metric_family(name, text, "gauge", known)
         for name, (text, end) in QUANTILES.items():
             samples = (
-                ({**labels_of(key), "share": f"{quantile.share:g}"}, end(quantile))
+                ({**labels_of(key), "share": f"{quantile.share:.12g}"}, end(quantile))
                 for key, entry in entries
                 for quantile in entry.quantiles
             )
