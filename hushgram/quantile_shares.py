@@ -25,7 +25,7 @@ def check_quantiles(quantiles: object, name: str = "quantiles") -> tuple[float, 
     checked: list[float] = []
     for index, value in enumerate(shares):
         where = f"{name}[{index}]"
-        share = float(value) if isinstance(value, Real) and not isinstance(value, bool) else 0.0
+        share = float(value) if not isinstance(value, bool) and isinstance(value, Real) else 0.0
         if not SAME_SHARE <= share <= 1 - SAME_SHARE:
             percent = ", as 0.99 for 99 %" if 1 < share < 100 else ""
             refuse(where, value, f"a number between 0 and 1{percent}")
