@@ -24,6 +24,7 @@ class Prometheus(Service):
         super().__init__(directory)
         self.port = free_port()
         self.exposed = self.directory / "exposed"
+        self.files: http.server.ThreadingHTTPServer | None = None
 
     def expose(self, text: str) -> None:
         """What is scraped from now on."""
@@ -43,9 +44,9 @@ class Prometheus(Service):
         self.exposed.mkdir(parents=True, exist_ok=True)
         quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
         handler = functools.partial(quiet, directory=str(self.exposed))
-        self._server = http.server.ThreadingHTTPServer((HOST, 0), handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        target = {"targets": [f"{HOST}:{self._server.server_port}"]}
+        self.files = http.server.ThreadingHTTPServer((HOST, 0), handler)
+        threading.Thread(target=self.files.serve_forever, daemon=True).start()
+        target = {"targets": [f"{HOST}:{self.files.server_port}"]}
         job = {"job_name": "hushgram", "scrape_interval": f"{SCRAPE_SECONDS}s", "static_configs": [target]}
         settings = self.directory / "prometheus.json"
         settings.write_text(json.dumps({"scrape_configs": [job]}))
@@ -55,6 +56,7 @@ class Prometheus(Service):
 
     def stop(self) -> None:
         super().stop()
-        if hasattr(self, "_server"):
-            self._server.shutdown()
-            self._server.server_close()
+        if self.files is not None:
+            self.files.shutdown()
+            self.files.server_close()
+            self.files = None

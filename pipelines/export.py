@@ -48,7 +48,10 @@ def run(argv: Sequence[str]) -> int:
 def execute(options: argparse.Namespace) -> int:
     check_directory("--output", options.output)
     with writing("--output", options.output):
-        counts = listed_again_if_gone(lambda: export(options.directory, options.output, options.format))
+        try:
+            counts = listed_again_if_gone(lambda: export(options.directory, options.output, options.format))
+        except FileNotFoundError:
+            raise UsageError(f"{options.directory}: results change faster than they are read; try again") from None
     rows = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     say(f"{rows}, in {options.output}")
     return 0

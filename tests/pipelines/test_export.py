@@ -240,6 +240,16 @@ def test_results_that_change_while_they_are_read_are_listed_again(results, tmp_p
     assert read_rows(WINDOWS, read_parquet(tmp_path / "tables", WINDOWS)) == expected
 
 
+def test_results_that_never_stay_end_the_command_in_one_line(results, tmp_path, capsys, monkeypatch):
+    def read_nothing(path, *_):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(result_files, "read_result_file", read_nothing)
+    assert run_export(results[0], tmp_path / "tables") == 2
+    assert "results change faster than they are read" in capsys.readouterr().err
+    assert not os.listdir(tmp_path / "tables")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
