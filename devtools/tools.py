@@ -26,6 +26,7 @@ HOW_TO_GET = {
     "curl": "the guide asks Flink with curl: on Debian `apt-get install curl`",
     "chromium": "the page is tested and measured in a browser: on Debian `apt-get install chromium`",
     "promtool": "alert rules are tested by Prometheus' own program: on Debian `apt-get install prometheus`",
+    "prometheus": "queries of dashboards are run by Prometheus: on Debian `apt-get install prometheus`",
     "node": "the TypeScript client is run by Node.js 20 or later: on Debian `apt-get install nodejs`",
     "npm": "the TypeScript client is built by packages of npm: on Debian `apt-get install npm`",
     "wrk": "the collector is measured with wrk: on Debian `apt-get install wrk`",
