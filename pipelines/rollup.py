@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="the folder for the results")
     parser.add_argument(
-        "--sink", action="append", default=[], metavar="URL", help="a PostgreSQL database to write to, too"
+        "--sink", action="append", default=[], metavar="SINK", help="a PostgreSQL or Iceberg table to write to, too"
     )
     add_patience(parser)
     parser.add_argument("--estimator", help="an estimator other than the collection's")
