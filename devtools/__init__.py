@@ -10,6 +10,13 @@ from devtools.prometheus import Prometheus
 from devtools.tools import InstallError, ToolMissingError
 
 __all__ = [
-    *("Broker", "Cluster", "IcebergCatalog", "InstallError", "Job", "Postgres", "ProcessError", "Prometheus"),
+    "Broker",
+    "Cluster",
+    "IcebergCatalog",
+    "InstallError",
+    "Job",
+    "Postgres",
+    "ProcessError",
+    "Prometheus",
     "ToolMissingError",
 ]
