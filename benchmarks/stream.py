@@ -34,7 +34,7 @@ collections:
     buckets: 128
     epsilon: 1.0
     groups: [DE, FR, US]
-    windows: {size: 1d, max_delay: 5s, max_age: 1d, early: 1s}
+    windows: {size: 1d, max_delay: 5s, max_age: 1d, early: 1s, late_growth: 0}
 """
 SINGLE = 3_000_000
 WITH_IDS = 1_500_000

@@ -165,7 +165,7 @@ def pane(load: Load, snapshot: Snapshot, stored: Histogram) -> float:
     whole, total = AccumulatePanes(0), FakeTallyState(encoded)
 
     def add() -> None:
-        for _ in whole.process((key, (0, "early", decode(encoded))), total, FakeTimer()):
+        for _ in whole.process((key, (0, "early", decode(encoded))), total, FakeState(None), FakeTimer()):
             pass
 
     with tempfile.TemporaryDirectory() as folder:
@@ -203,14 +203,17 @@ def piece(load: Load) -> float:
 
 
 class FakeState:
-    def __init__(self, value: bytes) -> None:
+    def __init__(self, value: bytes | None) -> None:
         self.value = value
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | None:
         return self.value
 
     def write(self, value: bytes) -> None:
         self.value = value
+
+    def clear(self) -> None:
+        self.value = None
 
 
 class FakeTallyState:
