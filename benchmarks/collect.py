@@ -63,7 +63,8 @@ wrk.headers["Content-Type"] = "{kind}"
 """
 MESSAGE, FILE = "application/vnd.hushgram.report", "application/vnd.apache.avro"
 IN_A_FILE = 10_000
-CONNECTIONS, UPLOADERS = 1000, 8
+CONNECTIONS, UPLOADERS = 2000, 8
+"""Senders of single reports wait for their batch: there must be more of them than the server can serve meanwhile."""
 WAIT = "50ms"
 ROUNDS = 3
 

@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 LEAST_EPSILON, GREATEST_EPSILON = 1e-6, 20.0
 MOST_BUCKETS = 1 << 16
 MOST_GROUPS = 10_000
+ALL_GROUPS = "(all)"
+"""How results name all groups together, where a name is needed."""
 FARTHEST = 1e150
 """The greatest distance of a domain's ends from zero: squares of values must be finite."""
 
@@ -111,6 +113,8 @@ def check_groups(groups: object) -> tuple[str, ...]:
     for index, group in enumerate(labels):
         if check_label(f"groups[{index}]", group) in seen:
             refuse(f"groups[{index}]", group, "each label only once")
+        if group == ALL_GROUPS:
+            refuse(f"groups[{index}]", group, "any other label: results name all groups together so")
         seen.add(group)
     return labels
 

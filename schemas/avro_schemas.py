@@ -94,7 +94,7 @@ def without_dates(schema: Any) -> Any:
 
 REPORT = Definition("report.avsc", counts_reports=True)
 REPORT_BATCH = Definition("report_batch.avsc", additions=(("ids",),))
-HISTOGRAM = Definition("histogram.avsc", additions=(EVENT_FIELDS,))
+HISTOGRAM = Definition("histogram.avsc", additions=(EVENT_FIELDS, ("key",)))
 SNAPSHOT = Definition("snapshot.avsc", additions=((*EVENT_FIELDS, *LATER_FIELDS[0]), *LATER_FIELDS[1:]))
 DEAD_LETTER = Definition("dead_letter.avsc")
 

@@ -21,6 +21,7 @@ from hushgram.schemas.window_key import (
     Series,
     events_from_avro,
     events_to_avro,
+    iso_time,
     key_from_avro,
     key_to_avro,
     milliseconds,
@@ -59,8 +60,9 @@ LATER_FIELDS = (
         *("density_edges", "density_low", "density_high", "intervals"),
         *("central_epsilon", "lying_bound", "epsilon", "mechanism"),
     ),
+    ("key",),
 )
-"""What snapshots gained with version 2, beside the fields of events, and with version 3."""
+"""What snapshots gained with version 2, beside the fields of events, and with versions 3 and 4."""
 ARRAY_FIELDS = (
     *("probabilities", "cdf_points", "cdf_low", "cdf_high"),
     *("density_edges", "density_low", "density_high"),
@@ -272,12 +274,17 @@ class Snapshot(Distribution):
     def _summary(self) -> list[str]:
         key = self.key
         group = [] if key.group is None else [f"group={key.group!r}"]
-        return [f"collection={key.collection!r}", *group, f"window_start={_utc(key.window_start)}", *super()._summary()]
+        return [
+            f"collection={key.collection!r}",
+            *group,
+            f"window_start={iso_time(key.window_start)}",
+            *super()._summary(),
+        ]
 
     def _notes(self) -> list[str]:
         key = self.key
         group = [] if key.group is None else [f"group {key.group}"]
-        window = f"{_utc(key.window_start)} to {_utc(key.window_end)} UTC"
+        window = f"{iso_time(key.window_start)} to {iso_time(key.window_end)} UTC"
         return [key.collection, *group, window, *super()._notes()]
 
     def to_avro(self) -> dict[str, Any]:
@@ -330,11 +337,6 @@ class DeadLetter:
 def _check_stored_level(level: float) -> None:
     if check_level(level) != LEVEL:
         raise NotEstimableError(f"a snapshot holds intervals at {LEVEL:.0%} only, not at {level:.6g}")
-
-
-def _utc(milliseconds: int) -> str:
-    """A time in ISO 8601, also where it lies beyond what `datetime` can hold."""
-    return str(np.datetime64(milliseconds, "ms").astype("datetime64[s]"))
 
 
 def _own_fields(record: type) -> list[str]:

@@ -6,6 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from hushgram._validation import ALL_GROUPS
 
 EVENT_FIELDS = ("first_event", "last_event", "uploads")
 
@@ -45,6 +50,24 @@ class Key:
     window_start: int
     window_end: int
 
+    @property
+    def group_name(self) -> str:
+        """The group; `(all)`, which no group may be called, for all together."""
+        return ALL_GROUPS if self.group is None else self.group
+
+    @property
+    def text(self) -> str:
+        """The key as one text, the same in every sink; no two keys have the same.
+
+        >>> Key("commute", None, 1_767_225_600_000, 1_767_229_200_000).text
+        'commute/(all)/2026-01-01T00:00:00Z/2026-01-01T01:00:00Z'
+        >>> Key("commute", "a/b", 1_767_225_600_000, 1_767_229_200_000).text
+        'commute/a%2Fb/2026-01-01T00:00:00Z/2026-01-01T01:00:00Z'
+        """
+        group = ALL_GROUPS if self.group is None else quote(self.group, safe="")
+        times = (f"{iso_time(time)}Z" for time in (self.window_start, self.window_end))
+        return "/".join((quote(self.collection, safe=""), group, *times))
+
 
 def shared_reports(one: Key, other: Key) -> str | None:
     """Why two results of one run have reports in common, so that they cannot be compared; None if they have none.
@@ -82,7 +105,7 @@ class Events:
 
 
 def key_to_avro(key: Key) -> dict[str, Any]:
-    return vars(key).copy()
+    return {**vars(key), "key": key.text}
 
 
 def key_from_avro(record: Mapping[str, Any]) -> Key:
@@ -109,6 +132,15 @@ def events_from_avro(record: Mapping[str, Any]) -> Events | None:
     if first is None or last is None or uploads is None:
         return None
     return Events(milliseconds(first), milliseconds(last), uploads)
+
+
+def iso_time(milliseconds: int) -> str:
+    """A time in ISO 8601, also where it lies beyond what `datetime` can hold.
+
+    >>> iso_time(1_767_225_600_000), iso_time(1_767_225_600_001)
+    ('2026-01-01T00:00:00', '2026-01-01T00:00:00.001')
+    """
+    return str(np.datetime64(milliseconds, "ms")).removesuffix(".000")
 
 
 def milliseconds(value: Any) -> int:

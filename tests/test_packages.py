@@ -7,10 +7,14 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import urllib.request
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from devtools.processes import HOST, Process, free_port, listening, stop
+from tests.helpers.collectors import MESSAGE, YAML, make_message, read_batches
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]
 
@@ -162,3 +166,19 @@ def test_with_beam_the_demo_and_the_pipeline_of_the_readme_run_anywhere(with_bea
     [pipeline] = [block for block in blocks if "hushgram.beam" in block]
     with_beam.run("python", "-c", pipeline)
     assert "pickup" in with_beam.run("hushgram", "show", "results")
+
+
+def test_with_its_extra_alone_the_collector_takes_reports(wheel, tmp_path):
+    environment, port = Environment(tmp_path, wheel, "[collect]"), free_port()
+    assert "apache" not in environment.run("python", "-m", "pip", "list")
+    (tmp_path / "collections.yaml").write_text(YAML)
+    options = ("--collections", tmp_path / "collections.yaml", "--output", tmp_path / "kept", "--port", str(port))
+    collector = Process([tmp_path / "venv" / "bin" / "hushgram", "collect", *options], tmp_path / "log")
+    try:
+        collector.wait(lambda: listening(f"{HOST}:{port}"))
+        url, body = f"http://{HOST}:{port}/v1/reports", make_message(1)
+        with urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": MESSAGE})) as answer:
+            assert answer.status == 202
+    finally:
+        stop([collector])
+    assert len(read_batches(tmp_path / "kept")) == 1

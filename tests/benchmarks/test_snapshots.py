@@ -24,6 +24,6 @@ def test_every_comparison_has_a_row(monkeypatch):
         monkeypatch.setattr(snapshots, name, value)
     monkeypatch.setattr(snapshots, "time_before", lambda folder: {"ems": [1.0]})
     plain, compared = snapshots.measure(), snapshots.measure("a checkout")
-    assert len(compared) == len(plain) + 4
+    assert len(compared) == len(plain) + 5
     assert all(np.size(row) == 3 for row in compared)
     assert [target for _, _, target in compared if target] == ["≥ 6×", "≥ 12×", "≥ 1×", "≤ 1×"]

@@ -499,7 +499,7 @@ def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(po
 def test_rows_of_earlier_versions_stay_and_gain_columns_that_are_null(postgres, earlier):
     """A table as the earlier version made and filled it."""
     later = set(chain.from_iterable(SNAPSHOT.additions[earlier - 1 :]))
-    first = replace(make_snapshot(), **dict.fromkeys(later & vars(make_snapshot()).keys()))
+    first = replace(make_snapshot(), **dict.fromkeys(later & vars(make_snapshot()).keys() - {"key"}))
     with connect(postgres.url) as connection:
         migrate(connection, MIGRATIONS[:earlier])
         old_columns = {name: kind for name, kind in columns().items() if name not in later}
@@ -520,6 +520,24 @@ def test_rows_of_earlier_versions_stay_and_gain_columns_that_are_null(postgres, 
         )
         start = datetime.fromtimestamp(newer.key.window_start / 1000, ZoneInfo("Europe/Berlin"))
         assert connection.execute(query).fetchall() == [(f"{start:%H:%M}",)]
+
+
+def test_rows_of_earlier_versions_get_the_key_that_they_would_have_today(postgres):
+    made = [
+        replace(
+            made, key=replace(made.key, collection=name, group=group, window_start=START + odd, window_end=START + 1)
+        )
+        for made in [make_snapshot()]
+        for name in ("commute", *HOSTILE)
+        for group, odd in ((None, 0), ("all", 1), *((label, 1_000) for label in HOSTILE))
+    ]
+    with connect(postgres.url) as connection:
+        prepare(connection)
+        write_snapshots(postgres, made)
+        connection.execute("ALTER TABLE hushgram_snapshots DROP COLUMN key")
+        connection.execute("DELETE FROM hushgram_migrations WHERE version >= 4")
+        migrate(connection, MIGRATIONS[:4])
+    assert sorted(row["key"] for row in read_rows(postgres)) == sorted({snapshot.key.text for snapshot in made})
 
 
 def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):

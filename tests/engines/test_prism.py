@@ -13,7 +13,6 @@ from devtools.processes import eventually
 from hushgram.pipelines.results import read_results
 from hushgram.schemas.messages import decode_message
 from hushgram.schemas.records import Snapshot
-from hushgram.transforms.sinks.kafka import message_key
 from hushgram.transforms.sinks.postgresql import prepare_tables
 from tests.helpers.reports import compute_tallies, encode_avro_file
 from tests.helpers.stopping import COMMAND, SIGNALS, Program
@@ -35,7 +34,7 @@ def test_a_kafka_topic_on_prism_is_counted_exactly(broker, collections, topic, p
     run.until_tallies(compute_tallies(list(collections.values()), early.accepted))
     run.until_letters(early.refused, early.of_unknown_number)
     _check_end_on_sigterm(run)
-    best = {message_key(s.key): s.rank for s in read_results(str(run.output), "snapshots", Snapshot.from_avro)}
+    best = {s.key.text.encode(): s.rank for s in read_results(str(run.output), "snapshots", Snapshot.from_avro)}
     assert _read_newest(broker, snapshots) == best
 
 

@@ -266,9 +266,11 @@ def test_schema_fingerprints_are_golden():
         "0580311cd73006ce": "hushgram.ReportBatch",
         "de8ace491189a7f3": "hushgram.Histogram",  # version 1
         "c70c8832deeea172": "hushgram.Histogram",
+        "d295ac9764069cca": "hushgram.Histogram",
         "1f4e7e8186349f12": "hushgram.Snapshot",  # version 1
         "ab8aad9bcf1c8cbb": "hushgram.Snapshot",  # version 2
         "998c4c7f25f0b1bd": "hushgram.Snapshot",
+        "bafb5b97b5110b6b": "hushgram.Snapshot",
         "a68efb50aa2ae94a": "hushgram.DeadLetter",
     }
     assert revision_number("bee7fcbcb7cce993") == 0xBEE7FCBCB7CCE993

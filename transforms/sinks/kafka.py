@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from apache_beam.pvalue import PCollection
 
 from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.messages import encode_message
-from hushgram.schemas.records import Key, Snapshot
+from hushgram.schemas.records import Snapshot
 from hushgram.transforms.kafka_client import KafkaError, producer
 from hushgram.transforms.sinks.patience import DEFAULT_SECONDS, OUTAGES, duration
 
@@ -21,15 +20,6 @@ QUIET_SECONDS = 5.0
 """A longer wait for the brokers is logged."""
 MARGIN_SECONDS = 5.0
 """The client gives up a message by itself, and reports it a moment later."""
-
-
-def message_key(key: Key) -> bytes:
-    """The same for every pane of a window.
-
-    >>> message_key(Key("commute", None, 0, 3600000))
-    b'["commute", null, 0, 3600000]'
-    """
-    return json.dumps([key.collection, key.group, key.window_start, key.window_end]).encode()
 
 
 @dataclass
@@ -81,7 +71,7 @@ class WriteToTopic(beam.DoFn):
             self.client = producer(self.properties, self.properties_file, **more)
 
     def process(self, element: Snapshot) -> None:
-        message = self.topic, encode_message(SNAPSHOT, element.to_avro()), message_key(element.key)
+        message = self.topic, encode_message(SNAPSHOT, element.to_avro()), element.key.text.encode()
         try:
             self.client.produce(*message, on_delivery=self._delivered)
         except BufferError:  # the client holds as many as it may: memory has a bound

@@ -114,6 +114,29 @@ MIGRATIONS = (
     COMMENT ON COLUMN hushgram_snapshots.epsilon IS 'That of current devices, towards whoever sees a report.';
     COMMENT ON COLUMN hushgram_snapshots.mechanism IS 'That of current devices.';
     """,
+    # Rows that are there get the key that `Key.text` would give them. A writer of an older version adds none.
+    r"""
+    ALTER TABLE hushgram_snapshots ADD COLUMN key text;
+    COMMENT ON COLUMN hushgram_snapshots.key
+        IS 'Collection, group and window as one text, the same in every sink; all groups together are (all).';
+    WITH texts AS (
+        SELECT collection AS text FROM hushgram_snapshots UNION SELECT "group" FROM hushgram_snapshots
+    ), encoded AS (
+        SELECT text, string_agg(
+            CASE WHEN part ~ '^[A-Za-z0-9_.~-]$' THEN part
+                 ELSE upper(regexp_replace(encode(convert_to(part, 'UTF8'), 'hex'), '(..)', '%\1', 'g')) END,
+            '' ORDER BY place
+        ) AS encoded
+        FROM texts, regexp_split_to_table(text, '') WITH ORDINALITY AS parts (part, place)
+        GROUP BY text
+    )
+    UPDATE hushgram_snapshots AS s SET key = concat_ws('/',
+        (SELECT encoded FROM encoded WHERE text = s.collection),
+        coalesce((SELECT encoded FROM encoded WHERE text = s."group"), '(all)'),
+        replace(to_char(window_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), '.000', '') || 'Z',
+        replace(to_char(window_end AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), '.000', '') || 'Z'
+    );
+    """,
 )
 
 TYPES = {
