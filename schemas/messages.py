@@ -14,7 +14,7 @@ import numpy as np
 
 from hushgram._arrays import IntArray
 from hushgram.schemas.avro_schemas import BY_FINGERPRINT, REPORT, REPORT_BATCH, Definition
-from hushgram.schemas.columns import ReportColumns, decode, decode_one_by_one, from_records
+from hushgram.schemas.columns import ReportColumns, decode_each, decode_one_by_one
 from hushgram.schemas.container import DamagedError
 from hushgram.schemas.records import Reason
 
@@ -25,8 +25,6 @@ FIRST_BATCH = next(iter(REPORT_BATCH.versions))
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FEW = 8
-"""So few messages are decoded one by one as soon as by halves."""
 LARGEST_MESSAGE = 1 << 22
 """A message of more bytes is refused unread. By default brokers take a quarter of this."""
 
@@ -140,12 +138,7 @@ def decode_message(message: bytes) -> tuple[Definition, dict[str, Any]]:
 def decode_reports(
     messages: Sequence[bytes | None],
 ) -> tuple[list[Decoded], list[RefusedMessage]]:
-    """The reports of a whole poll as columns, by schema, each with its messages' places; and what cannot be used.
-
-    The bodies of one schema's messages, joined, are one Avro block. Every record must end where its message does; if
-    one does not, a damaged body has shifted those after it, and the poll is decoded in parts, the part around the
-    damage message by message. So there may be several columns of one schema.
-    """
+    """The reports of a whole poll as columns, by schema, each with its messages' places; and what cannot be used."""
     refused: list[RefusedMessage] = []
     places: dict[bytes, list[int]] = {prefix: [] for prefix in BY_PREFIX}
     for index, message in enumerate(messages):
@@ -160,42 +153,14 @@ def decode_reports(
             continue
         definition, writer = BY_PREFIX[prefix]
         bodies = [messages[index][PREFIX:] for index in indices]  # type: ignore[index]  # None has no definition
-        decoded += _decode_bodies(definition, writer, bodies, indices, refused)
+        columns, damaged = decode_each(writer, bodies)
+        for place, detail in damaged.items():
+            refused.append(
+                RefusedMessage(indices[place], "undecodable", detail, 1 if definition.counts_reports else None)
+            )
+        if len(columns):
+            decoded.append((np.delete(np.array(indices, dtype=np.int64), list(damaged)), columns))
     return decoded, refused
-
-
-def _decode_bodies(
-    definition: Definition,
-    writer: dict[str, Any],
-    bodies: Sequence[bytes],
-    indices: list[int],
-    refused: list[RefusedMessage],
-) -> list[Decoded]:
-    """All at once; where that fails, in halves, so that a damaged one makes only a few around it slow."""
-    lengths = np.array([len(body) for body in bodies], dtype=np.int64)
-    try:
-        columns = decode(definition, writer, len(bodies), b"".join(bodies), lengths)
-        return [(np.array(indices, dtype=np.int64), columns)]
-    except DamagedError:
-        if len(bodies) > FEW:
-            half = len(bodies) // 2
-            return [
-                *_decode_bodies(definition, writer, bodies[:half], indices[:half], refused),
-                *_decode_bodies(definition, writer, bodies[half:], indices[half:], refused),
-            ]
-        readable, records = [], []
-        for index, body in zip(indices, bodies, strict=True):
-            try:
-                [record] = decode_one_by_one(definition, writer, 1, body)
-                from_records(definition, [record])
-            except DamagedError as error:
-                refused.append(
-                    RefusedMessage(index, "undecodable", str(error), 1 if definition.counts_reports else None)
-                )
-            else:
-                readable.append(index)
-                records.append(record)
-        return [(np.array(readable, dtype=np.int64), from_records(definition, records))] if readable else []
 
 
 def _unusable(index: int, message: bytes | None) -> RefusedMessage:

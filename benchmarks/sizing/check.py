@@ -37,9 +37,10 @@ from hushgram.schemas.records import Series
 from hushgram.transforms.aggregate import AggregateReports
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import IDENTIFIED, ParseAndTally
-from hushgram.transforms.deduplication import DeduplicateStream, SeenIds, grain_ms
+from hushgram.transforms.deduplication import DeduplicateStream, grain_ms
 from hushgram.transforms.folding import SNAPSHOTS
 from hushgram.transforms.parsing import Parser
+from hushgram.transforms.seen_ids import SeenIds
 from hushgram.transforms.sinks.result_files import WriteSnapshots
 from hushgram.transforms.sources.message_batch import MessageBatch
 from hushgram.transforms.sources.result_files import result_files

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devtools import Broker, Cluster, Postgres
+from devtools import Broker, Cluster, Postgres, Prometheus
 from devtools.beam import boot as boot_program
 from devtools.beam import prism as prism_program
 from devtools.jobs import ENDED
@@ -60,6 +60,11 @@ def cluster(folder):
 @pytest.fixture(scope="session")
 def server(folder):
     yield from _run_service(Postgres(folder / "postgres"))
+
+
+@pytest.fixture(scope="session")
+def prometheus(folder):
+    yield from _run_service(Prometheus(folder / "prometheus"))
 
 
 @pytest.fixture
