@@ -30,7 +30,7 @@ collections:
     domain: {low: 0, high: 180, unit: minutes}
     buckets: 128
     epsilon: 1.0
-    windows: {size: 1h, max_delay: 5s, max_age: 1h, early: 1s}
+    windows: {size: 1h, max_delay: 5s, max_age: 1h, early: 1s, late_growth: 0}
 """
 RATE = 5000
 WARM_UP = 60.0

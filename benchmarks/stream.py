@@ -47,7 +47,7 @@ collections:
     buckets: 128
     epsilon: 1.0
     groups: [DE, FR, US]
-    windows: {size: 1d, max_delay: 5s, max_age: 1d, early: 1s}
+    windows: {size: 1d, max_delay: 5s, max_age: 1d, early: 1s, late_growth: 0}
 """
 PLAIN_SECONDS = 45.0
 

@@ -20,11 +20,10 @@ from hushgram.config import DOMAIN_KEYS, collection_keys
 from hushgram.device import Device
 from hushgram.estimators.types import METHOD_OPTIONS
 from hushgram.mechanisms import MECHANISMS, mechanism_options, options_of
-from hushgram.windows import DURATIONS, Windows, format_duration
+from hushgram.windows import DURATIONS, NAMES, Windows, format_duration
 
 PAGE = Path(__file__).parents[1] / "docs" / "collection_file.md"
 VALID: dict[str, Any] = {"name": "c", "low": 0, "high": 63, "epsilon": 1.0, "buckets": 64}
-WINDOW_KEYS = (*DURATIONS, "time_zone", "week_start")
 DEVICE_KEYS = ("epsilon", "every", "slots")
 TYPES = {
     **{"float": "number", "int": "whole number", "str": "text", "bool": "true or false", "IntervalKind": "text"},
@@ -48,7 +47,7 @@ def render_page() -> str:
     sections = {
         "A collection": [_row(name, name) for name in keys],
         "`domain`": [_row(f"domain.{name}", name) for name in DOMAIN_KEYS],
-        "`windows`": [_window_row(name) for name in WINDOW_KEYS],
+        "`windows`": [_window_row(name) for name in NAMES],
         "`device`": [_device_row(name) for name in DEVICE_KEYS],
         "Options of mechanisms and estimators": [_row(name, name) for name in options],
     }
@@ -146,7 +145,7 @@ def _window_row(name: str) -> list[str]:
         if name in DURATIONS
         else _format_default(default)
     )
-    kind = "duration" if name in DURATIONS else "text"
+    kind = "duration" if name in DURATIONS else "share" if isinstance(default, float) else "text"
     answer = _read_refusal(lambda value: Windows.parse({name: value}), object(), name)
     return [f"`windows.{name}`", kind, default_text, answer or "", field_docs(Windows)[name]]
 

@@ -19,6 +19,8 @@ UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 
 LONGEST = 3650 * UNITS["d"]
 DURATIONS = ("size", "every", "max_delay", "max_age", "early")
 MOST_SLICES = 10_000
+NAMES = (*DURATIONS, "time_zone", "week_start", "late_growth")
+"""The keys of a file."""
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 DAYS_CHECKED = np.arange(10_957, 84_006)
 """From 2000 to 2199: the days of a zone that windows shorter than a day must fit into."""
@@ -46,6 +48,19 @@ def format_duration(milliseconds: int) -> str:
     return f"{milliseconds // UNITS[fitting[-1]]}{fitting[-1]}" if fitting else "0ms"
 
 
+def parse_share(name: str, value: object) -> float:
+    """A share, as a number or as a text such as '1%' or '2.5 %'.
+
+    >>> parse_share("late_growth", "1%"), parse_share("late_growth", 0.025)
+    (0.01, 0.025)
+    """
+    match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,12})?)\s*%", value) if isinstance(value, str) else None
+    number = float(match[1]) / 100 if match else value
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+        refuse(name, value, "a share from 0 to 1, such as 0.01 or 1%")
+    return float(number) + 0.0
+
+
 @dataclass(frozen=True)
 class Windows:
     """All times in milliseconds; `every` below `size` makes sliding windows, `early` None asks for no early panes.
@@ -69,6 +84,9 @@ class Windows:
     """Days and weeks run from midnight to midnight of this zone; left out, of UTC."""
     week_start: str = "monday"
     """The day that windows of whole weeks begin on."""
+    late_growth: float = 0.01
+    """After its on-time pane, a stream estimates a window anew when its reports have grown by this share, such as 1%,
+    and once more when no more can come; 0 does so whenever there is a late report."""
     days: LocalDays | None = field(init=False, repr=False, compare=False, default=None)
     """The zone's days, where windows follow them. They travel with the rest of it, so that a worker whose time zone
     database is of another version finds the same windows."""
@@ -89,6 +107,7 @@ class Windows:
                 f"allowed: at most {MOST_SLICES:,} slices in a window"
             )
         _validation.check_one_of("windows.week_start", self.week_start, WEEKDAYS)
+        object.__setattr__(self, "late_growth", parse_share("windows.late_growth", self.late_growth))
         if self.time_zone is not None:
             self._check_time_zone(check_time_zone("windows.time_zone", self.time_zone))
 
@@ -121,8 +140,9 @@ class Windows:
         delay, age = format_duration(self.max_delay), format_duration(self.max_age)
         zone = "" if self.days is None else f", days of {self.time_zone}"
         weeks = f", weeks from {self.week_start}" if self._weekly and self.week_start != "monday" else ""
+        growth = "" if self.late_growth == Windows.late_growth else f", late growth {self.late_growth}"
         lengths = f"{format_duration(self.size)} every {format_duration(self.every)}"
-        return f"windows of {lengths}, delay {delay}, age {age}{early}{zone}{weeks}"
+        return f"windows of {lengths}, delay {delay}, age {age}{early}{zone}{weeks}{growth}"
 
     @property
     def slice(self) -> int:
@@ -179,10 +199,9 @@ class Windows:
         """Windows from the `windows` entry of a collection file."""
         if not isinstance(entry, Mapping):
             refuse("windows", entry, "a mapping such as {size: 1h, max_delay: 2m}")
-        names = (*DURATIONS, "time_zone", "week_start")
         for key in entry:
-            if key not in names:
-                allowed = ", ".join(names) + suggest(key, names)
+            if key not in NAMES:
+                allowed = ", ".join(NAMES) + suggest(key, NAMES)
                 raise CollectionError(f"windows.{_validation.describe_key(key)}: unknown, allowed: {allowed}")
         values: dict[str, Any] = {
             key: parse_duration(f"windows.{key}", value)

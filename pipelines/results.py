@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, Generic
 
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.cli.inputs import name_passed_over
+from hushgram.schemas.records import Key
 from hushgram.transforms.sources import result_files as files
 from hushgram.transforms.sources.result_files import (
     Result,
@@ -15,15 +16,18 @@ from hushgram.transforms.sources.result_files import (
     best,
     letter_folders,
     matching,
+    matching_results,
     none_there,
     result_files,
 )
 
 __all__ = [
+    "NewResults",
     "best",
     "each_best",
     "letter_folders",
     "matching",
+    "matching_results",
     "none_there",
     "read_records",
     "read_result_file",
@@ -50,6 +54,38 @@ def read_result_file(path: str, kind: str, from_avro: Callable[[Mapping[str, Any
     """The results of one file."""
     with _usage_errors():
         return files.read_result_file(path, kind, from_avro)
+
+
+class NewResults(Generic[Result]):
+    """The results that have come to a folder since the last look, each pane once: files are folded into others."""
+
+    def __init__(self, directory: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]) -> None:
+        self.directory, self.kind = directory, kind
+        self.from_avro: Callable[[Mapping[str, Any]], Result] = from_avro
+        self._files: set[str] = set()
+        self._panes: set[tuple[Key, tuple[int, int, int]]] = set()
+
+    def read(self, left_out: Callable[[UsageError], None]) -> list[Result]:
+        """What is new; a file that cannot be read is told to `left_out`, once.
+
+        A file that has gone since it was listed was folded into another, which the next look finds.
+        """
+        listed = set(result_files(self.directory, self.kind))
+        new, self._files = sorted(listed - self._files), listed
+        found = list[Result]()
+        for path in new:
+            try:
+                with suppress(FileNotFoundError):
+                    found += read_result_file(path, self.kind, self.from_avro)
+            except UsageError as error:
+                left_out(error)
+        return [result for result in found if self._is_new(result)]
+
+    def _is_new(self, result: Result) -> bool:
+        pane = result.key, result.rank
+        is_new = pane not in self._panes
+        self._panes.add(pane)
+        return is_new
 
 
 def read_records(path: str) -> list[Any]:

@@ -22,7 +22,8 @@ from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
 from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
 from hushgram.transforms.estimation import histogram, snapshots
 from hushgram.transforms.run_store import committed_runs
-from hushgram.transforms.sinks.files import FORMATS, window_name, write_window
+from hushgram.transforms.sinks.files import FORMATS, window_name
+from hushgram.transforms.sinks.window_files import write_window
 from hushgram.transforms.tallies import Tallies
 from hushgram.windows import WEEKDAYS, format_duration, parse_duration
 

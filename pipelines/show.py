@@ -6,7 +6,6 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ from hushgram.pipelines.cli.console import UsageError, command_parser, say
 from hushgram.pipelines.cli.tables import GAP, table_lines, table_width, terminal_width
 from hushgram.pipelines.formatting import clocks_of, notes, number, shown, span
 from hushgram.pipelines.partial_windows import WHOLE, Cut, cut_windows
-from hushgram.pipelines.results import read_result_file, read_results, result_files
+from hushgram.pipelines.results import NewResults, read_results
 from hushgram.pipelines.trust_words import trust_words
 from hushgram.schemas.records import Key, Quantile, Snapshot
 
@@ -118,18 +117,15 @@ class Follower:
     """Lists each pane in a directory once; a directory that does not exist yet has none."""
 
     def __init__(self, directory: str) -> None:
-        self.directory = directory
-        self.seen: set[str] = set()
+        self.panes = NewResults(directory, "snapshots", Snapshot.from_avro)
 
     def lines(self) -> Iterator[str]:
-        new = [path for path in result_files(self.directory, "snapshots") if path not in self.seen]
-        self.seen.update(new)
-        snapshots = []
-        for path in new:
-            with suppress(FileNotFoundError):  # a better one has taken its place, and is listed next time
-                snapshots += read_result_file(path, "snapshots", Snapshot.from_avro)
-        for s in sorted(snapshots, key=lambda s: (s.key.window_start, s.key.group or "", s.reports)):
+        for s in sorted(self.panes.read(_fail), key=lambda s: (s.key.window_start, s.key.group or "", s.rank)):
             yield pane_line(s)
+
+
+def _fail(error: UsageError) -> NoReturn:
+    raise error
 
 
 def pane_line(s: Snapshot) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from hushgram.transforms.sources.pubsub import ReadReportsFromPubSub
 from hushgram.windows import parse_duration
 
 EXAMPLE = "hushgram stream --collections collections.yaml --kafka localhost:9092 --topic reports --output results"
+LONGEST_PAUSE_MS = 60_000
 
 
 @dataclass(frozen=True)
@@ -158,12 +160,19 @@ def _check_subscription(name: str, engine: Engine) -> None:
         raise UsageError(f"--pubsub: got {name!r}, allowed: such as projects/a-project/subscriptions/reports") from None
 
 
+def file_pause(collections: Iterable[Collection]) -> int:
+    """For how many seconds panes are collected for a file: as often as early panes come, and every minute at least."""
+    early = [collection.windows.early for collection in collections if collection.windows.early is not None]
+    return math.ceil(min([*early, LONGEST_PAUSE_MS]) / 1000)
+
+
 def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     """The pipeline as a sentence."""
     reads = pipeline | "Read" >> job.source
     results = reads | "Aggregate" >> AggregateReports(job.collections, generation=job.generation)
-    results.snapshots | "Write snapshots" >> WriteSnapshots(job.output, job.format)
-    results.histograms | "Write histograms" >> WriteHistograms(job.output, job.format)
+    pause = file_pause(job.collections.values())
+    results.snapshots | "Write snapshots" >> WriteSnapshots(job.output, job.format, pause)
+    results.histograms | "Write histograms" >> WriteHistograms(job.output, job.format, pause)
     results.dead_letters | "Write dead letters" >> WriteDeadLetters(job.output, job.format)
     sinks.write_to(job.sinks, results)
 

@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,6 +200,27 @@ def write_atomically(path: str, data: bytes, durable: bool = False) -> None:
     """A file that appears whole or not at all, in place of one that may be there."""
     with atomically(path, durable) as file:
         file.write(data)
+
+
+def delete_files(paths: Iterable[str]) -> None:
+    """Removes files, one after the other; another may have removed them already."""
+    for path in paths:
+        if is_local(path):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        else:
+            _delete_remote(path)
+
+
+def _delete_remote(path: str) -> None:
+    from apache_beam.io.filesystem import BeamIOError
+    from apache_beam.io.filesystems import FileSystems
+
+    try:
+        FileSystems.delete([path])
+    except (BeamIOError, FileNotFoundError):
+        if FileSystems.exists(path):
+            raise
 
 
 @contextmanager

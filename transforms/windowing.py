@@ -1,5 +1,6 @@
 """Partial tallies added up by window. In batch all is there at once, and each window has one pane; in a stream it has
-early, on-time and late panes, each of which holds all of the window so far.
+early, on-time and late panes, each of which holds all of the window so far. Late panes come with growth: estimates cost
+more than anything else, and a few reports more change little.
 
 Beam's panes are discarding here, and the sum is ours: on Flink accumulating panes keep every partial of a window for as
 long as it lives. So state per key and window is one tally, and the partials of one early interval.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.coders import TupleCoder, VarIntCoder
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.timeutil import TimeDomain
@@ -65,7 +67,7 @@ class CombineWindows(beam.PTransform[PCollection[tuple[Series, Tallies]], PColle
 
     def _stream(self, partials: PCollection[tuple[Series, Tallies]]) -> PCollection[PaneOfWindow]:
         combine = beam.CombinePerKey(CombineTallies())
-        accumulate = AccumulatePanes(allowed_lateness(self.setting))
+        accumulate = AccumulatePanes(allowed_lateness(self.setting), self.setting.late_growth)
         windowed = partials | "Window" >> into_panes(self.setting)
         if self.setting.days is not None:
             windowed |= "Local days" >> beam.ParDo(ToLocalDays(self.setting)).with_output_types(tuple[Series, Tallies])
@@ -195,23 +197,38 @@ class ByWindow(beam.DoFn):
         yield key, (max(0, pane.index), TIMINGS[pane.timing], tallies)
 
 
+def is_due(timing: str, shown: int, reports: int, growth: float) -> bool:
+    """Whether a pane with something new is estimated, where the last that was had `shown` reports.
+
+    >>> [is_due("late", 1000, reports, growth=0.01) for reports in (1001, 1009, 1010)]
+    [False, False, True]
+    """
+    return timing != "late" or reports - shown >= growth * shown
+
+
 class AccumulatePanes(beam.DoFn):
     """What is new in a pane, in; all of the window so far, out.
+
+    A late pane is held back until the window has grown by a share. What was held back to the end comes out when the
+    window expires, so that of every window the last pane has all reports.
 
     The window is part of the key, and a timer clears the state: Prism drops the state of a window when the window
     ends, and late panes would then pass for the whole.
     """
 
     TOTAL = ReadModifyWriteStateSpec("total", TalliesCoder())
+    HELD = ReadModifyWriteStateSpec("held", TupleCoder((VarIntCoder(), VarIntCoder())))
+    """While panes are held back: the reports of the last one before them, and the index of the last of them."""
     EXPIRE = TimerSpec("expire", TimeDomain.WATERMARK)
 
-    def __init__(self, lateness_ms: int) -> None:
-        self.lateness_ms = lateness_ms
+    def __init__(self, lateness_ms: int, late_growth: float = 0.0) -> None:
+        self.lateness_ms, self.late_growth = lateness_ms, late_growth
 
     def process(
         self,
         element: PaneOfWindow,
         total: Any = beam.DoFn.StateParam(TOTAL),
+        held: Any = beam.DoFn.StateParam(HELD),
         expire: Any = beam.DoFn.TimerParam(EXPIRE),
     ) -> Iterator[PaneOfWindow]:
         key, (index, timing, new) = element
@@ -220,14 +237,29 @@ class AccumulatePanes(beam.DoFn):
             # When the watermark passes a window's end and its expiry at once, Flink adds an empty pane to the right
             # one. It says nothing new, unless it is the on-time one of a window that has reports.
             if before is not None and timing == "on_time":
+                held.clear()
                 yield key, (index, timing, before)
             return
         if before is None:
             expire.set(Timestamp(micros=1000 * (key.window_end + self.lateness_ms)))
         whole = Tallies.merge([new] if before is None else [before, new])
         total.write(whole)
-        yield key, (index, timing, whole)
+        shown, _ = held.read() or (0 if before is None else before.reports, index)
+        if is_due(timing, shown, whole.reports, self.late_growth):
+            held.clear()
+            yield key, (index, timing, whole)
+        else:
+            held.write((shown, index))
 
     @on_timer(EXPIRE)
-    def forget(self, total: Any = beam.DoFn.StateParam(TOTAL)) -> None:
+    def forget(
+        self,
+        key: Any = beam.DoFn.KeyParam,
+        total: Any = beam.DoFn.StateParam(TOTAL),
+        held: Any = beam.DoFn.StateParam(HELD),
+    ) -> Iterator[PaneOfWindow]:
+        waiting, whole = held.read(), total.read()
+        held.clear()
         total.clear()
+        if waiting is not None:
+            yield key, (waiting[1], "late", whole)

@@ -21,13 +21,13 @@ collections:
     epsilon: 1.0
     groups: [DE, FR]
     previous: [{epsilon: 2.0}]
-    windows: {size: 1m, max_delay: 2s, max_age: 1h, early: 3s}
+    windows: {size: 1m, max_delay: 2s, max_age: 1h, early: 3s, late_growth: 0}
   age:
     domain: {low: 0, high: 15, integer: true}
     buckets: 16
     epsilon: 2.0
     mechanism: hierarchy
-    windows: {size: 2m, every: 1m, max_delay: 2s, max_age: 1h, early: 3s}
+    windows: {size: 2m, every: 1m, max_delay: 2s, max_age: 1h, early: 3s, late_growth: 0}
   basket:
     domain: {low: 0, high: 100}
     buckets: 16
@@ -35,7 +35,7 @@ collections:
     mechanism: seeded_hashing
     estimator: norm_sub
     groups: [web]
-    windows: {size: 1m, max_delay: 2s, max_age: 1h, early: 3s}
+    windows: {size: 1m, max_delay: 2s, max_age: 1h, early: 3s, late_growth: 0}
 """
 HOUR_MS = 3_600_000
 LATE_MS = HOUR_MS // 2

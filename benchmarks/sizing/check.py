@@ -38,10 +38,12 @@ from hushgram.transforms.aggregate import AggregateReports
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import IDENTIFIED, ParseAndTally
 from hushgram.transforms.deduplication import DeduplicateStream, grain_ms
+from hushgram.transforms.folding import SNAPSHOTS
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.seen_ids import SeenIds
-from hushgram.transforms.sinks.result_files import WriteHistograms, WriteSnapshots
+from hushgram.transforms.sinks.result_files import WriteSnapshots
 from hushgram.transforms.sources.message_batch import MessageBatch
+from hushgram.transforms.sources.result_files import result_files
 from hushgram.transforms.tallies import Tallies, encode
 from hushgram.transforms.windowing import window_fn
 
@@ -227,22 +229,19 @@ def panes(load: Load) -> list[Line]:
         with beam.Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(["--streaming"])) as pipeline:
             results = pipeline | _script(load_of_clock) | AggregateReports([load_of_clock.collection])
             results.snapshots | WriteSnapshots(folder)
-            results.histograms | WriteHistograms(folder)
-        names = [path.stem for path in Path(folder, "snapshots").glob("*/*.avro")]
-        file_count = sum(1 for _ in Path(folder).glob("*/*/*.avro"))
+        written = [pane for path in result_files(folder, "snapshots") for pane in SNAPSHOTS.read(path)]
     keys = [(False, 1), (True, load_of_clock.groups)] if load_of_clock.groups else [(False, 1)]
     predicted = {
         "early": sum(number * load_of_clock.early_panes(of_group) for of_group, number in keys),
         "on_time": float(load_of_clock.keys),
         "late": sum(number * load_of_clock.late_panes(of_group) for of_group, number in keys),
     }
-    counts = {timing: sum(name.endswith(f"-{timing}") for name in names) for timing in predicted}
+    counts = Counter(pane.pane.timing for pane in written)
     return [
         *(
             Line(f"{timing.replace('_', '-')} panes of {PANES_WINDOWS} windows", PANES_WINDOWS * number, counts[timing])
             for timing, number in predicted.items()
         ),
-        Line("files of these panes", 2 * PANES_WINDOWS * sum(predicted.values()), file_count),
     ]
 
 
@@ -308,7 +307,7 @@ def files(load: Load, costs: Costs) -> list[Line]:
         counters: Counter[str] = Counter()
         for counter in pipeline.result.metrics().query()["counters"]:
             counters[counter.key.metric.name] += counter.committed
-        file_count = sum(1 for kind in ("snapshots", "histograms") for _ in (output / kind).glob("*/*.avro"))
+        file_count = sum(1 for kind in ("snapshots", "histograms") for _ in result_files(str(output), kind))
     number = -(-int(1000 * span) // windows.every) - (-windows.size // windows.every) - 1
     predicted = reports * costs.message + number * load.keys * costs.estimate_together
     lines = [

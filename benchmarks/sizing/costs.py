@@ -24,8 +24,8 @@ from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.deduplication import DeduplicateStream
 from hushgram.transforms.estimation import early_snapshot, histogram, snapshots
+from hushgram.transforms.folding import HISTOGRAMS, MERGED_AT, SNAPSHOTS, write_panes
 from hushgram.transforms.sinks.files import FORMATS
-from hushgram.transforms.sinks.result_files import WritePane
 from hushgram.transforms.tallies import Tallies, decode, encode
 from hushgram.transforms.uploads import pieces
 from hushgram.transforms.windowing import AccumulatePanes
@@ -165,19 +165,17 @@ def pane(load: Load, snapshot: Snapshot, stored: Histogram) -> float:
     whole, total = AccumulatePanes(0), FakeTallyState(encoded)
 
     def add() -> None:
-        for _ in whole.process((key, (0, "early", decode(encoded))), total, FakeTimer()):
+        for _ in whole.process((key, (0, "early", decode(encoded))), total, FakeState(None), FakeTimer()):
             pass
 
     with tempfile.TemporaryDirectory() as folder:
-        write_snapshot = WritePane(f"{folder}/snapshots", SNAPSHOT, "avro")
-        write_histogram = WritePane(f"{folder}/histograms", HISTOGRAM, "avro")
 
         def write() -> None:
-            write_snapshot(snapshot)
-            write_histogram(stored)
+            for kind, answer in ((SNAPSHOTS, snapshot), (HISTOGRAMS, stored)):
+                write_panes(kind, f"{folder}/{kind.name}", "avro", [answer])
 
         write()
-        return time_best(add, times=20) + time_best(write, times=5)
+        return time_best(add, times=20) + time_best(write, times=MERGED_AT)
 
 
 def piece(load: Load) -> float:
@@ -206,14 +204,17 @@ def piece(load: Load) -> float:
 
 
 class FakeState:
-    def __init__(self, value: bytes) -> None:
+    def __init__(self, value: bytes | None) -> None:
         self.value = value
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | None:
         return self.value
 
     def write(self, value: bytes) -> None:
         self.value = value
+
+    def clear(self) -> None:
+        self.value = None
 
 
 class FakeTallyState:

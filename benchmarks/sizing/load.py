@@ -14,8 +14,10 @@ from scipy.special import gammainc
 
 from hushgram import Collection, Windows
 from hushgram.pipelines.runners import FLINK
+from hushgram.pipelines.stream import file_pause
 from hushgram.transforms.counting import MAX_BUFFERED_CELLS
 from hushgram.transforms.deduplication import grain_ms
+from hushgram.transforms.folding import MERGED_AT, SMALL, size_class
 from hushgram.transforms.sources.splittable import REST_SECONDS
 from hushgram.transforms.uploads import SHARDS
 from hushgram.transforms.windowing import allowed_lateness
@@ -173,31 +175,48 @@ class Load:
         open_for = (self.windows.size + self.windows.max_delay) / 1000
         return panes_within(open_for, self.pause, self._gap((1 - self.late) * self.uploads_a_second(of_group)))
 
-    def late_panes(self, of_group: bool) -> float:
-        """Of a window of one key, after its on-time pane; the last may fire when nothing comes any more."""
+    def late_panes(self, of_group: bool, growth: float | None = None) -> float:
+        """Of a window of one key, after its on-time pane; the last may fire when nothing comes any more.
+
+        `growth` is that of the collection, unless it is given.
+        """
         if not self.windows.max_age:
             return 0.0
         span = self.windows.max_age / 1000
-        uploads = self.late * self.uploads_a_second(of_group) * self.windows.size / 1000 / span
-        return panes_within(span + self.pause, self.pause, self._gap(uploads))
+        uploads = self.uploads_a_second(of_group) * self.windows.size / 1000
+        often = panes_within(span + self.pause, self.pause, self._gap(self.late * uploads / span))
+        growth = self.windows.late_growth if growth is None else growth
+        return growing_panes((1 - self.late) * uploads, self.late * uploads, growth, often)
 
     def _gap(self, uploads: float) -> float:
         """Seconds until the next upload arrives, at this rate; uploads arrive with the calls of sources."""
         rate = self.calls * _chance_of_any(uploads / self.calls)
         return 1 / rate if rate else math.inf
 
-    def panes(self, of_group: bool) -> float:
+    def panes(self, of_group: bool, growth: float | None = None) -> float:
         """Of a window of one key: early ones, the one on time, late ones.
 
         As many as the mean of the day makes: they grow slower than uploads, so that busy and quiet hours make no more.
         """
         on_time = _chance_of_any(self.uploads_a_second(of_group) * self.windows.size / 1000)
-        return self.early_panes(of_group) + on_time + self.late_panes(of_group)
+        return self.early_panes(of_group) + on_time + self.late_panes(of_group, growth)
 
-    @property
-    def panes_a_day(self) -> float:
-        of_groups = self.groups * self.panes(True) if self.groups else 0.0
-        return self.windows_a_day * (self.panes(False) + of_groups)
+    def panes_a_day(self, growth: float | None = None) -> float:
+        of_groups = self.groups * self.panes(True, growth) if self.groups else 0.0
+        return self.windows_a_day * (self.panes(False, growth) + of_groups)
+
+    def late_panes_a_day(self, growth: float | None = None) -> float:
+        of_groups = self.groups * self.late_panes(True, growth) if self.groups else 0.0
+        return self.windows_a_day * (self.late_panes(False, growth) + of_groups)
+
+    def files_left(self, pane_bytes: float) -> float:
+        """Files of one kind that a day's panes are in when no more come, with panes of so many bytes.
+
+        Those of a pause are one file, and of a day's small files so many become one; `hushgram compact` makes it one.
+        """
+        panes, pause = self.panes_a_day(), file_pause([self.collection])
+        flushes = min(panes, (DAY + self.windows.max_age / 1000) / pause)
+        return count_files(math.ceil(flushes), pane_bytes * panes / flushes)
 
     # Ids -------------------------------------------------------------------------------------------------------------
 
@@ -226,6 +245,45 @@ def panes_within(seconds: float, pause: float, gap: float) -> float:
     if not gap:
         return float(k.size)
     return float(gammainc(k, (seconds - k * pause) / gap).sum())
+
+
+def growing_panes(on_time: float, late: float, growth: float, often: float) -> float:
+    """Late panes of a window that has so many uploads on time and expects so many late ones, if each makes it grow by
+    a share, and clocks allow no more than `often`; and one at its end, if something was held back.
+
+    The k-th comes if there are as many late uploads as the first k steps of growth take.
+
+    >>> growing_panes(1000, 100, 0.0, 30), round(growing_panes(1000, 100, 0.01, 30), 1), growing_panes(1000, 0, 0.01, 0)
+    (30, 10.1, 0.0)
+    """
+    step = math.ceil(growth * on_time)
+    if step <= 1:  # every late upload is enough
+        return often
+    needed, shown, panes = 0, on_time, 0.0
+    while panes < often:
+        needed += math.ceil(growth * shown)
+        chance = float(gammainc(needed, late)) if late else 0.0  # of a Poisson number that is at least as large
+        if chance < 1e-6:
+            break
+        panes, shown = panes + chance, on_time + needed
+    return min(panes, often) + _chance_of_any(late)
+
+
+def count_files(flushes: int, size: float) -> int:
+    """The files that are left of so many, each of so many bytes, as `write_panes` folds them."""
+    large, small = 0, list[list[float]]([] for _ in range(size_class(SMALL) + 1))
+    for _ in range(flushes):
+        new = size
+        while new < SMALL:
+            alike = small[size_class(int(new))]
+            alike.append(new)
+            if len(alike) < MERGED_AT:
+                break
+            new = sum(alike)
+            alike.clear()
+        else:
+            large += 1
+    return large + sum(map(len, small))
 
 
 def _chance_of_any(expected: float) -> float:

@@ -34,6 +34,8 @@ class SizingRow:
     keys_alive: float
     tallies_state: float
     waiting_state: float
+    panes_without_growth: float
+    late_share_without_growth: float
     panes_a_day: float
     late_share_of_panes: float
     estimates_a_second: float
@@ -49,10 +51,8 @@ class SizingRow:
 
 
 def build_row(load: Load, sizes: Sizes, costs: Costs) -> SizingRow:
-    panes = load.panes_a_day / DAY
-    late = load.windows_a_day * (
-        load.late_panes(of_group=False) + (load.groups * load.late_panes(of_group=True) if load.groups else 0.0)
-    )
+    panes_a_day, without_growth = load.panes_a_day(), load.panes_a_day(growth=0.0)
+    panes, added = panes_a_day / DAY, without_growth / DAY  # what is held back is added up, too
     _, snapshot, histogram = costs.pane_files[0]
     merged = load.all_partials * load.windows_of_slice
     # Where estimates have state, panes are shuffled once more on the way to them, and as wholes.
@@ -71,23 +71,26 @@ def build_row(load: Load, sizes: Sizes, costs: Costs) -> SizingRow:
         ids_state=load.ids_alive * sizes.id_kept,
         shard_state=load.ids_alive * sizes.id_kept / SHARDS,
         ids_memory=load.ids_alive * sizes.id_in_memory,
-        shuffled_elements=load.all_partials + load.pieces + panes + again,
+        shuffled_elements=load.all_partials + load.pieces + added + 2 * panes + again,
         shuffled_bytes=load.all_partials * sizes.partial
         + load.pieces * sizes.piece
-        + panes * sizes.pane
+        + added * sizes.pane
+        + panes * (snapshot + histogram)
         + again * whole,
         merge_cores=merged * costs.merge + panes * costs.pane,
         state_a_key=sizes.state_of_all,
         keys_alive=load.windows_alive * load.keys,
         tallies_state=load.windows_alive * (sizes.state_of_all + load.groups * sizes.state_of_group),
         waiting_state=max(load.pause, load.cycle) * merged * sizes.partial,
-        panes_a_day=load.panes_a_day,
-        late_share_of_panes=late / load.panes_a_day,
+        panes_without_growth=without_growth,
+        late_share_without_growth=load.late_panes_a_day(growth=0.0) / without_growth,
+        panes_a_day=panes_a_day,
+        late_share_of_panes=load.late_panes_a_day() / panes_a_day,
         estimates_a_second=panes,
         estimate_cores_alone=panes * costs.estimate_alone,
         estimate_cores_together=panes * costs.estimate_together,
-        files_a_day=2 * load.panes_a_day,
-        written_a_day=load.panes_a_day * (snapshot + histogram),
+        files_a_day=load.files_left(snapshot) + load.files_left(histogram),
+        written_a_day=panes_a_day * (snapshot + histogram),
     )
 
 
@@ -147,7 +150,7 @@ def limits(load: Load, sizes: Sizes, costs: Costs, worker_memory: float) -> list
             f"estimates of {load.slots} workers, each window alone",
             f"panes in {interval:g} s",
             load.slots * interval / costs.estimate_alone,
-            interval * load.panes_a_day / DAY,
+            interval * load.panes_a_day() / DAY,
             "a longer `early`; a shorter `max_age`; fewer groups; fewer buckets; more slots",
             with_devices=False,
         ),

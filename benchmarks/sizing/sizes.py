@@ -233,10 +233,10 @@ def pane_bytes(load: Load) -> float:
     for of_group in [False, True] if load.groups else [False]:
         reports = load.batch * load.uploads_a_second(of_group) * load.windows.size / 1000
         keys = load.groups if of_group else 1
-        on_time = load.panes(of_group) - load.late_panes(of_group)
+        on_time = load.panes(of_group, growth=0.0) - load.late_panes(of_group, growth=0.0)
         for panes, share, timing in (
             (on_time, 1 - load.late, "early"),
-            (load.late_panes(of_group), load.late, "late"),
+            (load.late_panes(of_group, growth=0.0), load.late, "late"),
         ):
             if panes:
                 new = max(load.batch, round(share * reports / panes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -14,12 +14,12 @@ from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.results import read_result_file, result_files
 from hushgram.recognition import recognise
 from hushgram.schemas.records import Histogram, Snapshot
-from hushgram.transforms.sinks.files import safe_name
+from hushgram.transforms.sinks.layout import collection_folders
 
 USUAL_BUCKETS, USUAL_MINIMUM = 1024, 1000
 """Of a collection that does not say otherwise."""
-FILES_READ = 100
-"""Of snapshots, the newest: names are in the order of time. Each of them tells the domain."""
+SNAPSHOTS_READ = 100
+"""About so many, the newest: names are in the order of time. Each of them tells the domain."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Definitions:
             if name not in self.defined:
                 raise UsageError(f"--collections: does not define {name!r}, of which there are histograms")
             return self.defined[name]
-        folder = FileSystems.join(self.directory, "snapshots", safe_name(name), "")
         snapshots = list[Snapshot]()
-        paths = [path for path in result_files(self.directory, "snapshots") if path.startswith(folder)]
-        for path in sorted(paths)[-FILES_READ:]:
+        for path in self._newest_first(name):
             with suppress(FileNotFoundError):  # a better one has taken its place
                 snapshots += read_result_file(path, "snapshots", Snapshot.from_avro)
+            if len(snapshots) >= SNAPSHOTS_READ:
+                break
         own = [snapshot for snapshot in snapshots if snapshot.key.collection == name]
         collection = recognise_collection(own, histograms)
         if snapshots and collection is None:
@@ -48,6 +48,13 @@ class Definitions:
                 f"{name!r}: results do not tell its mechanism and ε, as they are unusual; give --collections FILE"
             )
         return collection
+
+    def _newest_first(self, name: str) -> Iterator[str]:
+        """The files of a collection's snapshots; those of earlier versions come last."""
+        paths = sorted(result_files(self.directory, "snapshots"), reverse=True)
+        for folder in reversed(collection_folders(name)):
+            below = FileSystems.join(self.directory, "snapshots", folder, "")
+            yield from (path for path in paths if path.startswith(below))
 
 
 def recognise_collection(snapshots: Sequence[Snapshot], histograms: Iterable[Histogram] = ()) -> Collection | None:

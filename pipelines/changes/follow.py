@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import takewhile
 
 from apache_beam.io.filesystem import BeamIOError
@@ -17,9 +16,9 @@ from hushgram.changes import Against, ChangeDetector, Changes, PassedOver
 from hushgram.pipelines.changes.definitions import Definitions
 from hushgram.pipelines.changes.text import REASONS
 from hushgram.pipelines.changes.verdicts import timed_tallies
-from hushgram.pipelines.cli.console import UsageError, complain
+from hushgram.pipelines.cli.console import complain
 from hushgram.pipelines.formatting import clocks_of, shown, span
-from hushgram.pipelines.results import best, read_result_file, result_files
+from hushgram.pipelines.results import NewResults, best
 from hushgram.schemas.records import Histogram, Key
 
 FOLLOW_SECONDS = 1.0
@@ -42,7 +41,7 @@ class Follower:
         self.against = against
         self.false_alarm_rate = false_alarm_rate
         self.quiet_seconds = quiet_seconds
-        self._seen: set[str] = set()
+        self._results = NewResults(definitions.directory, "histograms", Histogram.from_avro)
         self._complaints: set[str] = set()
         self._waiting: dict[Key, Histogram] = {}
         self._arrived: dict[tuple[str, int, int], float] = {}
@@ -63,19 +62,11 @@ class Follower:
         return [news for news in judged if news is not None]
 
     def _new_histograms(self) -> list[Histogram]:
-        directory, histograms = self.definitions.directory, list[Histogram]()
         try:
-            new = [path for path in result_files(directory, "histograms") if path not in self._seen]
+            histograms = self._results.read(lambda error: complain(f"left out: {error}"))
         except (OSError, BeamIOError) as error:  # a file system that is away may come back
-            self._complain_once(f"{directory}: cannot be listed: {error}")
+            self._complain_once(f"{self.definitions.directory}: cannot be listed: {error}")
             return []
-        for path in new:
-            try:
-                with suppress(FileNotFoundError):  # a better one has taken its place, and is listed next time
-                    histograms += read_result_file(path, "histograms", Histogram.from_avro)
-            except UsageError as error:  # damaged, or another's: the stream goes on, and so does this
-                complain(f"left out: {error}")
-        self._seen.update(new)
         return [found for found in histograms if found.pane.timing != "early" and not self._is_judged(found)]
 
     def _is_judged(self, histogram: Histogram) -> bool:

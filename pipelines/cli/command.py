@@ -18,6 +18,7 @@ COMMANDS = {
     "aggregate": "count report files and estimate the distribution of every window",
     "stream": "count reports as they come, and estimate every window early, on time and late",
     "rollup": "merge histograms into longer windows, and estimate again",
+    "compact": "fold old panes away: of each collection and day, one file of the best ones",
     "check": "list what of some report files would be accepted and refused",
     "show": "print snapshots as a table in the terminal",
     "compare": "say by how much groups, windows or whole results differ, and whether they do at all",

@@ -119,8 +119,10 @@ class Catalogue:
             by_window.setdefault((key.window_start, key.window_end), []).append(pane)
         for results in collections.values():
             for by_window in results.panes.values():
-                for together in by_window.values():
-                    together.sort(key=lambda pane: pane.numbers.rank)
+                for window, together in by_window.items():
+                    # Each once: a pane may be in two files while one is folded into the other.
+                    once = {pane.numbers.rank: pane for pane in reversed(together)}
+                    by_window[window] = sorted(once.values(), key=lambda pane: pane.numbers.rank)
         return dict(sorted(collections.items()))
 
     def outline(self, ids: Mapping[Chunk, int], tallied: Container[str] = ()) -> dict[str, Any]:

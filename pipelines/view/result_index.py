@@ -8,6 +8,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
@@ -19,7 +20,7 @@ from hushgram import Collection
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.formatting import shown
 from hushgram.pipelines.partial_windows import Window
-from hushgram.pipelines.results import letter_folders, matching, read_records
+from hushgram.pipelines.results import letter_folders, matching, matching_results, read_records
 from hushgram.pipelines.view.catalogue import (
     Catalogue,
     Chunk,
@@ -47,8 +48,11 @@ from hushgram.pipelines.view.tallies import (
     find_definition,
     lie_beside,
 )
-from hushgram.schemas.records import DeadLetter
-from hushgram.transforms.filesystem import FoundFile, is_local
+from hushgram.schemas.records import DeadLetter, Key, Snapshot
+from hushgram.transforms.filesystem import FoundFile, Matched, is_local
+from hushgram.transforms.run_store import LISTINGS
+from hushgram.transforms.sinks.layout import folder_of
+from hushgram.transforms.sources.result_files import keep_best
 
 MOST_MADE = 256
 """Answers from tallies that are kept, those asked for last."""
@@ -91,22 +95,33 @@ class ResultIndex:
         self._made: dict[tuple[Any, ...], tuple[str | None, bytes]] = {}
 
     def refresh(self, patience: float = math.inf) -> bool:
-        """Reads what is new or has changed, for about this many seconds; returns whether all has been read."""
-        listed = self._listed()
+        """Reads what is new or has changed, for about this many seconds; returns whether all has been read.
+
+        What is folded into another file meanwhile is forgotten when that one has been read, and not before: else its
+        windows would be missing from the page for a while.
+        """
         started = time.monotonic()
-        gone = self._files.keys() - listed.keys()
-        waiting = [file for path, file in listed.items() if not self._known(path, file)]
+        read = 0
+        for _ in range(LISTINGS):
+            listed = self._listed()
+            waiting = [file for path, file in listed.items() if not self._known(path, file)]
+            done = dict[str, File]()
+            for file in waiting:
+                with suppress(FileNotFoundError):
+                    done[file.path] = self._read(file)
+                if time.monotonic() - started > patience:
+                    break
+            self._files |= done
+            read += len(done)
+            if len(done) == len(waiting) or time.monotonic() - started > patience:
+                break
+        unread = len(waiting) - len(done)
+        gone = set() if unread else self._files.keys() - listed.keys()
         for path in gone:
             del self._files[path]
-        read = 0
-        for file in waiting:
-            self._files[file.path] = self._read(file)
-            read += 1
-            if time.monotonic() - started > patience:
-                break
         if gone or read or self.catalogue.version == 0:
-            self._publish(unread=len(waiting) - read)
-        return read == len(waiting)
+            self._publish(unread)
+        return not unread
 
     @property
     def version(self) -> str:
@@ -182,12 +197,12 @@ class ResultIndex:
 
     def _listed(self) -> dict[str, FoundFile]:
         """Snapshots in their folder, or in the directory itself; and letters."""
-        found = _matching(FileSystems.join(self.directory, "snapshots"), "*/*")
+        found = _all(matching_results(FileSystems.join(self.directory, "snapshots")))
         if not found:
             beside = [FileSystems.join(self.directory, folder, "") for folder in OTHER_FOLDERS]
-            found = _matching(self.directory, "*/*")
+            found = _all(matching_results(self.directory))
             found = [file for file in found if not file.path.startswith(tuple(beside))]
-        letters = [file for folder in letter_folders(self.directory) for file in _matching(folder, "*")]
+        letters = [file for folder in letter_folders(self.directory) for file in _all(matching(folder, "*"))]
         return {file.path: file for file in (*found, *letters)}
 
     def _known(self, path: str, file: FoundFile) -> bool:
@@ -204,6 +219,8 @@ class ResultIndex:
             self._serial += 1
             numbers = [drop_arrays(check_snapshot(record)) for record in records]
             return File(stamp, panes=tuple(PaneFile(one, file.path, self._serial) for one in numbers))
+        except FileNotFoundError:
+            raise
         except Exception as error:  # whatever a foreign or damaged file makes its reader raise
             reason = str(error).removeprefix(f"{file.path}: ") or type(error).__name__
             return File(stamp, problem=shown(reason)[:300])
@@ -246,7 +263,7 @@ class ResultIndex:
 
     def _window(self, results: CollectionResults, window: Window) -> dict[str, Any]:
         by_group = results.of_window(window)
-        full = dict(_distributions([panes[-1] for panes in by_group.values()]))
+        full = dict(self._distributions([panes[-1] for panes in by_group.values()]))
         return {
             "groups": [
                 {
@@ -258,27 +275,51 @@ class ResultIndex:
             ]
         }
 
+    def _distributions(self, panes: Sequence[PaneFile]) -> Iterator[tuple[PaneFile, dict[str, Any]]]:
+        """Of some panes the pictures, each file read once."""
+        wanted: dict[str, list[PaneFile]] = defaultdict(list)
+        for pane in panes:
+            wanted[pane.path].append(pane)
+        for path, members in wanted.items():
+            try:
+                found = _pictures(path)
+                missing = [pane for pane in members if _identity(pane.numbers) not in found]
+                problem = f"{path}: its contents have changed"
+            except Exception as error:  # it was readable once: removed, or overwritten by something else
+                found, missing, problem = {}, members, str(error)
+            if missing:
+                found |= self._moved(missing, problem)
+            yield from ((pane, picture(found[_identity(pane.numbers)])) for pane in members)
 
-def _matching(directory: str, pattern: str) -> list[FoundFile]:
+    def _moved(self, panes: Sequence[PaneFile], problem: str) -> dict[Identity, Snapshot]:
+        """Panes whose file was folded into another since it was read; in place of one that was left out, a better."""
+        folders = {f"/{folder_of(pane.numbers.key)}/" for pane in panes}
+        moved = dict[Key, Snapshot]()
+        for path in [path for path in self._listed() if any(folder in path for folder in folders)]:
+            with suppress(Exception):  # anyone's
+                keep_best(moved, _pictures(path).values())
+        for pane in panes:
+            key, rank = _identity(pane.numbers)
+            if key not in moved or moved[key].rank < rank:
+                raise GoneError(problem)
+        return {_identity(pane.numbers): moved[pane.numbers.key] for pane in panes}
+
+
+Identity = tuple[Key, tuple[int, int, int]]
+"""A pane of a window."""
+
+
+def _identity(snapshot: Snapshot) -> Identity:
+    return snapshot.key, snapshot.rank
+
+
+def _pictures(path: str) -> dict[Identity, Snapshot]:
+    return {_identity(snapshot): snapshot for snapshot in map(check_snapshot, read_records(path))}
+
+
+def _all(found: Matched) -> list[FoundFile]:
     """Includes what is no regular file: it becomes a `Problem` when it is read."""
-    found = matching(directory, pattern)
     return [*found.files, *(FoundFile(part.path, 0, 0) for part in found.passed_over)]
-
-
-def _distributions(panes: Sequence[PaneFile]) -> Iterator[tuple[PaneFile, dict[str, Any]]]:
-    """Of some panes the pictures, each file read once."""
-    wanted: dict[str, dict[Any, PaneFile]] = defaultdict(dict)
-    for pane in panes:
-        wanted[pane.path][pane.numbers.key, pane.numbers.rank] = pane
-    for path, members in wanted.items():
-        try:
-            snapshots = [check_snapshot(record) for record in read_records(path)]
-        except Exception as error:  # it was readable once: removed, or overwritten by something else
-            raise GoneError(str(error)) from None
-        found = {(snapshot.key, snapshot.rank): snapshot for snapshot in snapshots}
-        if not members.keys() <= found.keys():
-            raise GoneError(f"{path}: its contents have changed")
-        yield from ((pane, picture(found[key])) for key, pane in members.items())
 
 
 def _refused(records: Sequence[Any]) -> dict[str, RefusedReports]:

@@ -13,7 +13,7 @@ from hushgram.changes import FALSE_ALARM_RATE, find_changes
 from hushgram.pipelines.changes.definitions import recognise_collection
 from hushgram.pipelines.changes.verdicts import Verdict, timed_tallies
 from hushgram.pipelines.partial_windows import Window
-from hushgram.pipelines.results import read_records
+from hushgram.pipelines.results import matching, read_records
 from hushgram.pipelines.view.catalogue import CollectionResults, PaneFile
 from hushgram.pipelines.view.data import LARGEST_FILE, check_snapshot, picture
 from hushgram.schemas.records import Histogram, Key, Pane
@@ -92,21 +92,35 @@ def find_definition(results: CollectionResults, defined: Mapping[str, Collection
 
 
 def read_tallies(panes: Sequence[PaneFile]) -> list[Histogram]:
-    """The histograms that the snapshots of some panes were estimated from, each file read once."""
-    found: dict[tuple[str, Key, tuple[int, int, int]], Histogram] = {}
-    for path in sorted({pane.path for pane in panes}):
-        before, folder, name = path.rpartition(SNAPSHOTS)
-        beside = f"{before}{HISTOGRAMS}{name}"
-        if not folder or not FileSystems.exists(beside):
-            raise NoTallyError("there are no tallies beside the snapshots")
-        try:
-            if FileSystems.get_filesystem(beside).size(beside) > LARGEST_FILE:
-                raise ValueError("too large")
-            parts = [Histogram.from_avro(record) for record in read_records(beside)]
-        except Exception:  # whatever a foreign or damaged file makes its reader raise
-            raise NoTallyError("the tallies beside the snapshots cannot be read") from None
-        found |= {(path, part.key, part.rank): part for part in parts}
-    wanted = [(pane.path, pane.numbers.key, pane.numbers.rank) for pane in panes]
+    """The histograms that the snapshots of some panes were estimated from, each file read once.
+
+    They lie in the same folder below `histograms`, and in a file of the same name if batch wrote them.
+    """
+    by_folder: dict[str, list[PaneFile]] = {}
+    for pane in panes:
+        by_folder.setdefault(FileSystems.split(pane.path)[0], []).append(pane)
+    found: dict[tuple[Key, tuple[int, int, int]], Histogram] = {}
+    for folder, members in by_folder.items():
+        found |= _tallies_beside(folder, members)
+    wanted = [(pane.numbers.key, pane.numbers.rank) for pane in panes]
     if not set(wanted) <= found.keys():
         raise NoTallyError("the tallies beside the snapshots are not theirs")
-    return [found[place] for place in wanted]
+    return [found[pane] for pane in wanted]
+
+
+def _tallies_beside(folder: str, panes: Sequence[PaneFile]) -> dict[tuple[Key, tuple[int, int, int]], Histogram]:
+    before, there, place = f"{folder}/".rpartition(SNAPSHOTS)
+    beside = f"{before}{HISTOGRAMS}{place}"
+    listed = matching(beside, "*").files if there else ()
+    own = {f"{before}{HISTOGRAMS}{pane.path.rpartition(SNAPSHOTS)[2]}" for pane in panes}
+    same_names = [file for file in listed if file.path in own]
+    files = same_names if len(same_names) == len(own) else listed
+    if not files:
+        raise NoTallyError("there are no tallies beside the snapshots")
+    try:
+        if any(file.size > LARGEST_FILE for file in files):
+            raise ValueError("too large")
+        parts = [Histogram.from_avro(record) for file in files for record in read_records(file.path)]
+    except Exception:  # whatever a foreign or damaged file makes its reader raise
+        raise NoTallyError("the tallies beside the snapshots cannot be read") from None
+    return {(part.key, part.rank): part for part in parts}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from benchmarks.sizing import __main__ as command
 from benchmarks.sizing import check, source
 from benchmarks.sizing.costs import Costs, estimates
-from benchmarks.sizing.load import DAY, HELD, Load, panes_within
+from benchmarks.sizing.load import DAY, HELD, Load, count_files, growing_panes, panes_within
 from benchmarks.sizing.model import build_row, limits
 from benchmarks.sizing.sizes import (
     PRODUCED_TOGETHER,
@@ -45,6 +45,7 @@ from benchmarks.sizing.tables import (
 from hushgram import Collection, Windows
 from hushgram.schemas.messages import decode_message, encode_message
 from hushgram.schemas.records import Events
+from hushgram.transforms import folding
 from hushgram.transforms.seen_ids import SeenIds
 from hushgram.transforms.tallies import CombineTallies, Tallies, TalliesCoder
 from hushgram.transforms.uploads import SHARDS
@@ -138,7 +139,7 @@ def test_the_state_of_a_key_is_the_same_while_its_counts_have_as_many_bytes():
 @given(loads, st.integers(1, 20))
 def test_more_groups_are_more_of_everything_behind_the_source(load, more):
     few, many = build_row_of(load), build_row_of(replace(load, collection=with_groups(load.groups + more)))
-    for name in ("keys_alive", "panes_a_day", "files_a_day", "estimates_a_second"):
+    for name in ("keys_alive", "panes_a_day", "panes_without_growth", "estimates_a_second"):
         assert getattr(few, name) <= getattr(many, name) * (1 + 1e-9), name
     # Not so the bytes of tallies: of fewer reports in a group, a count may take a byte less.
     assert many.tallies_state <= many.keys_alive * sizes(load).state_at_most
@@ -180,12 +181,40 @@ def test_early_and_max_age_change_the_figures_that_the_page_names():
     rare = replace(plain, collection=with_windows(early=10 * SMALL.windows.early))
     young = replace(plain, collection=with_windows(max_age=SMALL.windows.max_age // 10))
     without_early = replace(plain, collection=with_windows(early=None), late=0)
-    assert build_row_of(plain).panes_a_day / build_row_of(rare).panes_a_day == pytest.approx(10, rel=0.1)
+    often, seldom = (build_row_of(load).panes_without_growth for load in (plain, rare))
+    assert often / seldom == pytest.approx(10, rel=0.1)
     assert build_row_of(rare).waiting_state > build_row_of(plain).waiting_state
-    for name in ("ids_state", "keys_alive", "panes_a_day"):
+    for name in ("ids_state", "keys_alive", "panes_without_growth"):
         assert getattr(build_row_of(young), name) < getattr(build_row_of(plain), name) / 2, name
     assert build_row_of(without_early).panes_a_day == pytest.approx(24 * 4)
     assert replace(plain, late=0).late_panes(of_group=False) == 0
+
+
+def test_growth_saves_most_late_panes_and_a_day_is_in_tens_of_files():
+    """On 10⁶ devices, as on the page: once 22,826 panes in two files each."""
+    row = build_row_of(Load(replace(SMALL, buckets=1024), 10**6, ids=True, late=0.01))
+    assert row.panes_without_growth > 20_000
+    assert row.late_share_without_growth > 0.7
+    assert row.panes_a_day < 6500
+    assert row.late_share_of_panes < 0.05
+    assert 2 <= row.files_a_day < 100
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(1, 1e6), st.floats(0, 1e4), st.floats(0, 1), st.floats(0, 2000))
+def test_growth_makes_no_more_panes_than_the_clock_allows_and_one_at_the_end(on_time, late, growth, often):
+    panes = growing_panes(on_time, late, growth, often)
+    assert 0 <= panes <= often + 1
+    assert growing_panes(on_time, late, 0.0, often) == often
+
+
+@pytest.mark.parametrize(("flushes", "size"), [(1, 10), (7, 10), (8, 10), (1440, 1000), (1440, 100_000), (40, 1 << 23)])
+def test_files_are_counted_as_they_are_folded(flushes, size):
+    left = count_files(flushes, size)
+    assert left <= flushes
+    classes = folding.size_class(folding.SMALL) + 1
+    assert left <= folding.MERGED_AT * (flushes * size / folding.SMALL + classes)
+    assert left >= flushes * size / (folding.MERGED_AT * max(size, folding.SMALL))
 
 
 def test_overlapping_windows_are_kept_and_merged_as_often_as_they_overlap():
@@ -370,9 +399,8 @@ def test_a_simulated_clock_makes_the_predicted_panes():
     _, (columns, rows) = parse_printed(check.table(lines))
     assert columns[1:3] == ["predicted", "seen"]
     assert [line[0] for line in rows] == [line.what for line in lines]
-    early, on_time, late, files = lines[5:9]
+    early, on_time, late = lines[5:8]
     assert on_time.seen == on_time.predicted
-    assert files.seen == 2 * (early.seen + on_time.seen + late.seen)
     # Seeded; early ones fire at the same seconds, a late one more or less is chance in each of eight windows of a key.
     assert abs(early.seen - early.predicted) <= 4
     assert abs(late.seen - late.predicted) <= 8

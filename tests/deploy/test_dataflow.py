@@ -140,7 +140,7 @@ def test_shuffled_elements_have_coders_of_ours_and_deterministic_keys(name, jobs
     assert {step for step in grouped if step.startswith("Write")} == (
         {"Write snapshots/Windows/Together", "Write histograms/Windows/Together"}
         if name == "aggregate"
-        else {"Write dead letters/Together"}
+        else {"Write dead letters/Together", "Write snapshots/Panes/Together", "Write histograms/Panes/Together"}
     )
     for step, coder in grouped.items():
         assert coder.key_coder().is_deterministic(), step
@@ -153,7 +153,9 @@ def test_state_has_coders_of_ours(jobs):
     own_coders = {location: coder for location, coder in states.items() if not location[0].startswith("Sink")}
     assert {location: type(coder).__name__ for location, coder in own_coders.items()} == {
         (f"Aggregate/Combine, {HOURS}/Accumulate", "total"): "TalliesCoder",
+        (f"Aggregate/Combine, {HOURS}/Accumulate", "held"): "TupleCoder",
         (f"Aggregate/Combine, {DAYS}/Accumulate", "total"): "TalliesCoder",
+        (f"Aggregate/Combine, {DAYS}/Accumulate", "held"): "TupleCoder",
         ("Aggregate/Each id once/ParDo(DeduplicateStream)", "ids"): "BytesCoder",
         ("Aggregate/Each id once/ParDo(DeduplicateStream)", "mark"): "BytesCoder",
     }

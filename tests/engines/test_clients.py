@@ -21,7 +21,7 @@ collections:
     epsilon: 2.0
     estimator: em
     groups: [{", ".join(CLIENTS)}]
-    windows: {{size: 1m, max_delay: 2s, max_age: 1h, early: 2s}}
+    windows: {{size: 1m, max_delay: 2s, max_age: 1h, early: 2s, late_growth: 0}}
 """
 TOGETHER, BATCHES, ALONE = 50, 300, 5_000
 REPORTS = ALONE + BATCHES * TOGETHER

@@ -21,17 +21,17 @@ collections:
     buckets: 16
     epsilon: 1.0
     groups: [DE]
-    windows: {size: 1d, time_zone: Europe/Berlin, max_delay: 2s, max_age: 2d, early: 2s}
+    windows: {size: 1d, time_zone: Europe/Berlin, max_delay: 2s, max_age: 2d, early: 2s, late_growth: 0}
   sliding:
     domain: {low: 0, high: 180}
     buckets: 16
     epsilon: 1.0
-    windows: {size: 3d, every: 1d, time_zone: Europe/Berlin, max_delay: 2s, max_age: 2d, early: 2s}
+    windows: {size: 3d, every: 1d, time_zone: Europe/Berlin, max_delay: 2s, max_age: 2d, early: 2s, late_growth: 0}
   weeks:
     domain: {low: 0, high: 180}
     buckets: 16
     epsilon: 1.0
-    windows: {size: 1w, max_delay: 2s, max_age: 2d, early: 2s}
+    windows: {size: 1w, max_delay: 2s, max_age: 2d, early: 2s, late_growth: 0}
 """
 
 

@@ -15,7 +15,7 @@ WALK = """collections:
     domain: {low: 0, high: 10}
     buckets: 16
     epsilon: 1.0
-    windows: {size: 5m, max_delay: 2s, max_age: 1h, early: 2s}
+    windows: {size: 5m, max_delay: 2s, max_age: 1h, early: 2s, late_growth: 0}
 """
 REFUSED = "operator is not available in the new program"
 

@@ -15,8 +15,7 @@ from hushgram.schemas.avro_schemas import DEAD_LETTER, HISTOGRAM, SNAPSHOT
 from hushgram.schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
 from hushgram.transforms.estimation import histogram, snapshots
 from hushgram.transforms.filesystem import write_atomically
-from hushgram.transforms.sinks.files import FORMATS, file_name
-from hushgram.transforms.sinks.result_files import pane_name
+from hushgram.transforms.sinks.files import FORMATS, file_name, safe_name
 from hushgram.transforms.tallies import Tallies
 from tests.helpers.reports import HOUR, START
 
@@ -48,15 +47,22 @@ def make_estimate(
     return snapshot
 
 
+def pane_name(record: Snapshot | Histogram) -> str:
+    """The file of one pane in a folder for each collection, as earlier versions named it."""
+    group = "all" if record.key.group is None else f"group-{safe_name(record.key.group)}"
+    pane = record.pane
+    return f"{file_name(record)}-{group}-n{record.reports}-p{pane.index}-{pane.timing}"
+
+
 def write_pane(directory: Path, snapshot: Snapshot, kind: str = "avro") -> Path:
-    """As `hushgram stream` does: a file for each pane."""
+    """As `hushgram stream` did in earlier versions: a file for each pane."""
     path = directory / "snapshots" / f"{pane_name(snapshot)}.{kind}"
     write_atomically(str(path), FORMATS[kind](SNAPSHOT, [snapshot]))
     return path
 
 
 def write_window(directory: Path, groups: Sequence[Snapshot], kind: str = "avro") -> Path:
-    """As `hushgram aggregate` does: a file for each window, with all groups."""
+    """As `hushgram aggregate` did in earlier versions: a file for each window, with all groups."""
     path = directory / "snapshots" / f"{file_name(groups[0])}.{kind}"
     write_atomically(str(path), FORMATS[kind](SNAPSHOT, list(groups)))
     return path

@@ -29,13 +29,13 @@ collections:
     epsilon: 1.0
     groups: [DE, FR]
     previous: [{epsilon: 2.0}]
-    windows: {size: 1m, max_delay: 2s, max_age: 1h, early: 2s}
+    windows: {size: 1m, max_delay: 2s, max_age: 1h, early: 2s, late_growth: 0}
   age:
     domain: {low: 0, high: 15, integer: true}
     buckets: 16
     epsilon: 2.0
     mechanism: hierarchy
-    windows: {size: 2m, every: 1m, max_delay: 2s, max_age: 1h, early: 2s}
+    windows: {size: 2m, every: 1m, max_delay: 2s, max_age: 1h, early: 2s, late_growth: 0}
 """
 
 

@@ -471,7 +471,7 @@ collections:
     epsilon: 2
     mechanism: hierarchy
     branching: 2
-    windows: {size: 1d, early: null}
+    windows: {size: 1d, early: null, late_growth: 2.5 %}
 """
 
 
@@ -484,7 +484,7 @@ def test_collections_come_from_a_file(tmp_path):
     assert commute.windows.slice == 900_000
     assert commute.groups == ("DE", "FR", "US")
     assert len(commute.revisions) == 2
-    assert age.windows == Windows(86_400_000, 86_400_000, 120_000, 86_400_000, None)
+    assert age.windows == Windows(86_400_000, 86_400_000, 120_000, 86_400_000, None, late_growth=0.025)
     assert (age.estimator, age.domain.integer, age.name) == ("hh_admm", True, "age")
     assert load_collections(str(path)) == load_collections(path)
 
@@ -522,6 +522,22 @@ def test_a_large_file_is_read_in_linear_time():
         ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: {size: 1h, every: 2h}}}", "would be lost"),
         ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: {size: 1d, every: 1ms}}}", "10,000 slices"),
         ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1, windows: {size: 99999w}}}", "ten years at most"),
+        *(
+            (
+                f"collections: {{a: {{domain: {{low: 0, high: 1}}, epsilon: 1, windows: {{late_growth: {growth}}}}}}}",
+                told,
+            )
+            for growth, told in [
+                ("-1", "got -1, allowed: a share from 0 to 1, such as 0.01 or 1%"),
+                ("101%", "got '101%'"),
+                ("true", "got True"),
+                (".nan", "got nan"),
+                ("one", "got 'one'"),
+                ("-1%", "got '-1%'"),
+                ("100%", None),
+                ("0", None),
+            ]
+        ),
         ("collections: {a: {domain: {low: 0, high: 1}, epsilon: 1e-3}}", None),
         ("collections: {a: {domain: {low: 0, high: .inf}, epsilon: 1}}", "high: got inf"),
         ("collections: [", "not valid YAML"),

@@ -190,7 +190,7 @@ def test_windows_estimated_in_several_blocks_have_the_same_results(job, output, 
 def test_parquet_and_json_lines_hold_the_same_results(job, output, tmp_path):
     assert run_aggregate(job, tmp_path / "p", "--format=parquet") == 0
     assert read_tallies(tmp_path / "p") == read_tallies(output)
-    path_of_one = next((tmp_path / "p" / "snapshots" / "commute").glob("*.parquet"))
+    path_of_one = next((tmp_path / "p" / "snapshots" / "collection=commute").rglob("*.parquet"))
     assert pq.read_table(path_of_one).schema.field("window_start").type.tz == "UTC"
     assert run_aggregate(job, tmp_path / "j", "--format=jsonl") == 0
     assert read_tallies(tmp_path / "j") == read_tallies(output)

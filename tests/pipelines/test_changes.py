@@ -1,6 +1,7 @@
 """`hushgram changes`: what it says of results, when it ends with which code, and how it follows a stream."""
 
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -17,8 +18,11 @@ from hushgram.pipelines.cli import command
 from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
 from hushgram.schemas.records import Key, Pane
 from hushgram.simulation import draw_tally
+from hushgram.transforms.compaction import folders
 from hushgram.transforms.estimation import histogram, snapshots
-from hushgram.transforms.sinks.files import FORMATS, window_name, write_window
+from hushgram.transforms.folding import KINDS
+from hushgram.transforms.sinks.files import FORMATS, window_name
+from hushgram.transforms.sinks.window_files import write_window
 from hushgram.transforms.tallies import Tallies
 from tests.helpers.reports import HOUR, START
 from tests.helpers.stopping import COMMAND, Program
@@ -269,7 +273,7 @@ def test_an_empty_folder_and_a_damaged_file_end_with_one_line(tmp_path, capsys):
     assert command.main(["changes", str(tmp_path / "none")]) == 2
     assert "no such directory" in capsys.readouterr().err
     write_results(tmp_path, COMMUTE, make_windows(COMMUTE, 0, {None: BEFORE}))
-    [path] = (tmp_path / "histograms" / "commute").iterdir()
+    [path] = (tmp_path / "histograms").rglob("*.avro")
     path.write_bytes(path.read_bytes()[:-20])
     assert command.main(["changes", str(tmp_path)]) == 2
     assert "cannot be read" in capsys.readouterr().err
@@ -357,6 +361,18 @@ def test_a_follower_finds_each_change_once_and_what_is_found_afterwards(tmp_path
     }
 
 
+def test_a_follower_judges_nothing_again_when_files_are_folded(tmp_path):
+    follower, found = make_follower(tmp_path), []
+    for hour in range(8):
+        write_pane(tmp_path, COMMUTE, make_windows(COMMUTE, hour, truths_at(hour), pane=Pane(0, 1)))
+        found += list_found(follower.news())
+        for kind in KINDS:
+            for folder in folders(kind, str(tmp_path), math.inf):
+                folder.compact()
+        assert follower.news() == []
+    assert len(found) == 2
+
+
 def test_a_window_waits_until_it_is_quiet_and_holds_up_later_ones(tmp_path):
     follower = make_follower(tmp_path, quiet_seconds=1000.0)
     for hour in range(8):
@@ -393,7 +409,7 @@ def test_a_follower_waits_for_a_file_system_that_is_away(tmp_path, capsys, monke
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr("hushgram.pipelines.changes.follow.result_files", away)
+        patched.setattr("hushgram.pipelines.results.result_files", away)
         assert follower.news() == follower.news() == []
     assert capsys.readouterr().err.count("cannot be listed: [Errno 5] Input/output error\n") == 1
     assert len(list_found(follower.news())) == 2

@@ -12,7 +12,7 @@ from hushgram.pipelines.cli import command
 from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
 from hushgram.schemas.records import Key, Pane
 from hushgram.transforms.estimation import histogram, snapshots
-from hushgram.transforms.sinks.files import write_window
+from hushgram.transforms.sinks.window_files import write_window
 from hushgram.transforms.tallies import Tallies
 from tests.helpers.reports import HOUR
 

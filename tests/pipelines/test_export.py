@@ -21,10 +21,10 @@ from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.long_tables import BUCKETS, LONG_TABLES, QUANTILES, WINDOWS
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.sinks.files import FORMATS
-from hushgram.transforms.sinks.result_files import pane_name
 from hushgram.transforms.sources import result_files
 from hushgram.transforms.sources.result_files import best
 from tests.helpers.documents import read_examples
+from tests.helpers.pages import pane_name
 from tests.helpers.reports import HOUR, START
 from tests.helpers.tables import HOSTILE, MEAN, WAVE, make_snapshot
 

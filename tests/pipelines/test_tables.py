@@ -9,11 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.results import read_records, read_results, result_files
-from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.records import Pane, Snapshot
-from hushgram.transforms.filesystem import write_atomically
-from hushgram.transforms.sinks.files import FORMATS
-from hushgram.transforms.sinks.result_files import pane_name
+from hushgram.transforms.folding import PANES, SNAPSHOTS
+from hushgram.transforms.sinks.layout import folder_of
 from tests.helpers.documents import read_examples
 
 pytestmark = pytest.mark.slow
@@ -43,14 +41,16 @@ def base(tmp_path_factory):
         assert command.main(["aggregate", *aggregation, "--input", f"{base}/reports2/*.avro", "--generation", "1"]) == 0
         if kind == "parquet":
             for s in first:  # as if the correction were about to remove it
-                path = base / kind / "results" / "snapshots" / f"{pane_name(s)}.parquet"
-                write_atomically(str(path), FORMATS["parquet"](SNAPSHOT, [s]))
+                write_pane(results, s, "parquet")
             add_panes(results)
     # Avro files with the same panes, one for one.
     for s in read_all(base / "parquet" / "results"):
-        path = base / "avro" / "results" / "snapshots" / f"{pane_name(s)}.avro"
-        write_atomically(str(path), FORMATS["avro"](SNAPSHOT, [s]))
+        write_pane(base / "avro" / "results", s, "avro")
     return base
+
+
+def write_pane(results, snapshot, kind):
+    SNAPSHOTS.write(f"{results}/snapshots/{folder_of(snapshot.key)}", PANES, kind, [snapshot])
 
 
 def read_all(results):
@@ -68,8 +68,7 @@ def add_panes(results):
     ):
         changed = tuple(replace(quantile, value=float(number)) for quantile in q)
         pane = replace(first, pane=Pane(generation, index, "late"), reports=reports, quantiles=changed)
-        path = f"{results}/snapshots/{pane_name(pane)}.parquet"
-        write_atomically(path, FORMATS["parquet"](SNAPSHOT, [pane]))
+        write_pane(results, pane, "parquet")
 
 
 def read_expected(results):
@@ -126,7 +125,7 @@ def test_bigquery_queries_of_the_documents_give_the_medians(base, database, monk
     database.sql("ATTACH ':memory:' AS \"some-project\"")
     database.sql('CREATE SCHEMA "some-project".results; CREATE SCHEMA results')
     table = '"some-project".results.snapshots'
-    database.sql(f"CREATE TABLE {table} AS SELECT * FROM 'results/snapshots/*/*.parquet'")
+    database.sql(f"CREATE TABLE {table} AS SELECT * FROM 'results/snapshots/**/*.parquet'")
     database.sql(f"INSERT INTO {table} SELECT * FROM {table}")  # rows may come twice
     for statement in (view, query):
         [duckdb_statement] = sqlglot.transpile(statement, read="bigquery", write="duckdb")

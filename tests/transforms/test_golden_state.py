@@ -1,8 +1,8 @@
 """The bytes of checkpoints and savepoints of earlier versions are read by this version.
 
-Version 2 adds events, heavy ends and warm starts, version 3 how far snapshots can be trusted, version 4 keys as text
-and distributions for Prometheus; everything else is written as before. A line that has to change here locks running
-jobs out: give the new form a version of its own, and keep reading the old.
+Version 2 adds events, heavy ends and warm starts, version 3 how far snapshots can be trusted, version 4 keys as text,
+distributions for Prometheus and late panes that are held back; everything else is written as before. A line that has to
+change here locks running jobs out: give the new form a version of its own, and keep reading the old.
 """
 
 import json
@@ -120,6 +120,7 @@ SINCE_4 = {
     "a histogram": SINCE_2["a histogram"],
     "a histogram without events": SINCE_2["a histogram without events"],
     "a snapshot": SINCE_3["a snapshot"],
+    "late panes held back": (AccumulatePanes.HELD.coder, (2**40, 300)),
     "board for Prometheus": (KeepBoard.BOARD.coder, Board.of_snapshot(SNAPSHOT)),
 }
 
@@ -201,6 +202,7 @@ def test_state_has_stable_names_that_describe_the_windows():
     assert str(Windows()) == "windows of 1h every 1h, delay 2m, age 1d, early 1m"
     specs = [
         AccumulatePanes.TOTAL,
+        AccumulatePanes.HELD,
         AccumulatePanes.EXPIRE,
         DeduplicateStream.MARK,
         DeduplicateStream.IDS,
@@ -209,5 +211,5 @@ def test_state_has_stable_names_that_describe_the_windows():
         EstimateStream.START,
         EstimateStream.FORGET,
     ]
-    names = ["total", "ts-expire", "mark", "ids", "ts-forget", "board", "warm_start", "ts-forget"]
+    names = ["total", "held", "ts-expire", "mark", "ids", "ts-forget", "board", "warm_start", "ts-forget"]
     assert [spec.name for spec in specs] == names

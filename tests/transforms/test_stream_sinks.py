@@ -1,95 +1,30 @@
-"""Files of a stream: one for each pane and each minute of letters, under names that a rerun repeats."""
+"""Files of a stream: those of panes, by collection and day, and those of letters, by minute and reason."""
 
-import io
-import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
-import fastavro
-import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
 from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from hushgram import Collection
-from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
 from hushgram.schemas.messages import decode_message
-from hushgram.schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
-from hushgram.transforms.estimation import histogram, snapshots
+from hushgram.schemas.records import DeadLetter, Histogram, Snapshot
+from hushgram.transforms.folding import HISTOGRAMS, SNAPSHOTS
 from hushgram.transforms.kafka_client import KafkaError
-from hushgram.transforms.sinks import kafka
+from hushgram.transforms.sinks import kafka, result_files
 from hushgram.transforms.sinks.kafka import WriteToTopic
 from hushgram.transforms.sinks.patience import OUTAGES
-from hushgram.transforms.sinks.result_files import WriteDeadLetters, WritePane, pane_name
-from hushgram.transforms.tallies import Tallies
+from hushgram.transforms.sinks.result_files import WriteDeadLetters, WriteHistograms, WriteSnapshots
+from hushgram.transforms.sources.result_files import read_snapshots
+from tests.helpers.panes import COLLECTION, make_answer
 from tests.helpers.reports import HOUR, START
 
-COLLECTION = Collection(name="c", low=0, high=1, buckets=4, epsilon=1)
-HOSTILE = [
-    "..",
-    ".",
-    "/etc/passwd",
-    "../../x",
-    "a/b",
-    "all",
-    "-n5-p0",
-    "é" * 90,
-    "x" * 300,
-    "\x00",
-    "CON",
-    "a\nb",
-    "%2F",
-]
 MINUTE = 60_000
-
-
-def make_answer(group=None, reports=6, index=0, timing="early", generation=0, start=START, collection=COLLECTION):
-    counts = np.zeros(collection.mechanism.tally_length, dtype=np.int64)
-    counts[0] = reports
-    key, pane = Key(collection.name, group, start, start + HOUR), Pane(generation, index, timing)
-    tallies = Tallies({collection.revision: (reports, counts)})
-    return snapshots(collection, [(key, pane, tallies)])[0], histogram(key, pane, tallies)
-
-
-def test_a_pane_file_name_holds_window_group_reports_and_pane():
-    snapshot, stored = make_answer("DE", 12, 3, "late", 2)
-    assert pane_name(snapshot) == pane_name(stored) == "c/20260101T000000-20260101T010000-g2-group-DE-n12-p3-late"
-    assert pane_name(make_answer()[1]) == "c/20260101T000000-20260101T010000-g0-all-n6-p0-early"
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from([None, *HOSTILE]) | st.text(st.characters(exclude_categories=["Cs"])), unique=True))
-def test_no_two_groups_share_a_file_name_and_none_leaves_its_folder(groups):
-    key, pane = Key("c", None, START, START + HOUR), Pane()
-    names_found = [
-        pane_name(Histogram(Key("c", group, key.window_start, key.window_end), pane, {})) for group in groups
-    ]
-    assert len(set(names_found)) == len(groups)
-    for name in names_found:
-        folder, file = name.split("/")
-        assert folder == "c"
-        assert re.fullmatch(r"[\w.%~-]{1,200}", file, re.ASCII)
-
-
-def test_panes_of_one_window_have_distinct_file_names():
-    panes = [
-        Histogram(
-            Key("c", group, START + start, START + start + HOUR),
-            Pane(generation, index, timing),
-            {COLLECTION.revision: (reports, np.array([reports]))},
-        )
-        for reports, index, timing in [(5, 0, "early"), (6, 0, "early"), (6, 1, "on_time"), (6, 1, "late")]
-        for generation in (0, 1)
-        for group in (None, "all")
-        for start in (0, 1, HOUR)
-    ]
-    assert len({pane_name(pane) for pane in panes}) == len(panes)
 
 
 def read_files(directory):
@@ -100,46 +35,61 @@ def read_files(directory):
     return contents
 
 
-def write_panes(directory, kind, snapshot, stored):
-    return [
-        WritePane(str(directory / "snapshots"), SNAPSHOT, kind)(snapshot),
-        WritePane(str(directory / "histograms"), HISTOGRAM, kind)(stored),
-    ]
+def play(*moments):
+    """Panes that come at chosen seconds of the clock, and then no more."""
+    stream, now = Stream().advance_processing_time(START // 1000), 0
+    for seconds, panes in moments:
+        stream = stream.advance_processing_time(seconds - now) if seconds > now else stream
+        stream, now = stream.add_elements(list(panes)), seconds
+    return stream.advance_processing_time(1).advance_watermark_to_infinity()
 
 
-def read_records(data):
-    return list(fastavro.reader(io.BytesIO(data)))
+def write_stream(directory, kind, pause, *moments):
+    for number, (element, write) in enumerate([(Snapshot, WriteSnapshots), (Histogram, WriteHistograms)]):
+        panes = play(*((seconds, [pair[number] for pair in pairs]) for seconds, pairs in moments))
+        with Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(["--streaming"])) as pipeline:
+            typed = pipeline | panes | beam.Map(lambda item: item).with_output_types(element)
+            typed | write(directory, kind, pause_seconds=pause)
+
+
+def panes_in(directory, kind):
+    """Of each file, by its folder, the panes in it."""
+    files = list(Path(directory, kind.name).rglob("panes-*"))
+    panes = [[(pane.key.group, pane.reports, pane.pane.index) for pane in kind.read(str(path))] for path in files]
+    return sorted(zip([str(path.parent.relative_to(directory)) for path in files], panes, strict=True))
 
 
 @pytest.mark.parametrize("kind", ["avro", "jsonl", "parquet"])
-def test_every_pane_is_two_files_and_a_rerun_writes_the_same_names(tmp_path, kind):
-    answers = [
-        make_answer(group, reports, index) for index, (group, reports) in enumerate([(None, 5), ("..", 3), ("a/b", 2)])
-    ]
-    names = []
-    for _ in range(2):
-        paths = [path for pair in answers for path in write_panes(tmp_path, kind, *pair)]
-        names.append(list(read_files(tmp_path)))
-        assert sorted(paths) == [str(tmp_path / name) for name in names[-1]]
-    assert names[0] == names[1]
-    assert len(names[0]) == 6
-    assert {os.path.dirname(name) for name in names[0]} == {"snapshots/c", "histograms/c"}
-    assert all(name.endswith(f".{kind}") and not os.path.basename(name).startswith(".") for name in names[0])
+def test_panes_that_come_within_a_while_share_a_file_of_their_collection_and_day(tmp_path, kind):
+    first = [make_answer(group, reports) for group, reports in [(None, 5), ("..", 3), ("a/b", 2)]]
+    others = [make_answer(start=START + 24 * HOUR), make_answer(collection=replace(COLLECTION, name="../d"))]
+    later = [make_answer(None, 9, index=1, timing="on_time")]
+    write_stream(tmp_path, kind, 60, (0, first[:2]), (30, [first[2], *others]), (120, later))
+    for folder in (SNAPSHOTS, HISTOGRAMS):
+        assert panes_in(tmp_path, folder) == [
+            (f"{folder.name}/collection=..%2Fd/date=2026-01-01", [(None, 6, 0)]),
+            (f"{folder.name}/collection=c/date=2026-01-01", [(None, 5, 0), ("..", 3, 0), ("a/b", 2, 0)]),
+            (f"{folder.name}/collection=c/date=2026-01-01", [(None, 9, 1)]),
+            (f"{folder.name}/collection=c/date=2026-01-02", [(None, 6, 0)]),
+        ]
+    names = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert all(re.fullmatch(rf"panes-\d{{8}}T\d{{6}}-[0-9a-f]{{16}}\.{kind}", name) for name in names)
+    assert [(s.key.group, s.reports) for s in read_snapshots(tmp_path) if s.key.collection == "c"] == [
+        (None, 9), ("..", 3), ("a/b", 2), (None, 6),
+    ]  # fmt: skip
 
 
-def test_pane_files_hold_the_snapshot_and_the_histogram(tmp_path):
-    snapshot, stored = make_answer("DE", 7, 2, "on_time")
-    write_panes(tmp_path, "avro", snapshot, stored)
-    files = read_files(tmp_path)
-    [restored] = [Histogram.from_avro(record) for record in read_records(files[f"histograms/{pane_name(stored)}.avro"])]
-    assert (restored.key, restored.pane, restored.reports, restored.rank) == (stored.key, stored.pane, 7, stored.rank)
-    [restored] = [Snapshot.from_avro(record) for record in read_records(files[f"snapshots/{pane_name(stored)}.avro"])]
-    assert (restored.key, restored.pane, restored.reports, restored.mean) == (
-        snapshot.key,
-        snapshot.pane,
-        7,
-        snapshot.mean,
-    )
+def test_without_a_pause_each_pane_is_written_when_it_comes(tmp_path):
+    write_stream(tmp_path, "avro", 0, (0, [make_answer()]), (1, [make_answer(index=1, reports=7)]))
+    assert [panes for _, panes in panes_in(tmp_path, SNAPSHOTS)] == [[(None, 6, 0)], [(None, 7, 1)]]
+
+
+def test_many_panes_do_not_wait_until_the_pause_is_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(result_files, "MOST_PANES", 3)
+    write_stream(tmp_path, "avro", 60, *((0, [make_answer(index=index, reports=9 + index)]) for index in range(7)))
+    written = [panes for _, panes in panes_in(tmp_path, HISTOGRAMS)]
+    assert [len(panes) for panes in written] == [3, 3, 1]
+    assert sorted(pane for panes in written for pane in panes) == [(None, 9 + index, index) for index in range(7)]
 
 
 LETTERS = [

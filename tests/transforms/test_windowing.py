@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import apache_beam as beam
 import numpy as np
@@ -24,7 +25,7 @@ from hushgram.transforms.aggregate import AggregateReports
 from hushgram.transforms.coders import DeadLetterCoder
 from hushgram.transforms.sources.message_batch import MessageBatch
 from hushgram.transforms.tallies import Tallies, TalliesCoder
-from hushgram.transforms.windowing import AccumulatePanes, allowed_lateness, window_fn
+from hushgram.transforms.windowing import AccumulatePanes, allowed_lateness, is_due, window_fn
 from tests.helpers.reports import DAY, HOUR, START, compute_tallies, find_windows, make_report_rows
 from tests.helpers.timers import FakeTimer
 
@@ -349,18 +350,44 @@ def make_tallies(*counts):
     return Tallies({REVISION: (sum(counts), np.array(counts, dtype=np.int64))})
 
 
-@given(st.lists(st.tuples(st.sampled_from(TIMINGS), st.integers(0, 2), st.integers(0, 2)), max_size=8))
+class FakeState:
+    value = None
+
+    def read(self):
+        return self.value
+
+    def write(self, value):
+        coder = AccumulatePanes.HELD.coder
+        self.value = coder.decode(coder.encode(value))
+
+    def clear(self):
+        self.value = None
+
+
+class PlayedWindow:
+    """`AccumulatePanes` for one window, and what came out of it."""
+
+    def __init__(self, growth=0.0):
+        self.fn = AccumulatePanes(lateness_ms=MINUTE, late_growth=growth)
+        self.total, self.held, self.timer = FakeTallyState(), FakeState(), FakeTimer()
+
+    def add(self, index, timing, delta):
+        return list(self.fn.process((KEY, (index, timing, delta)), self.total, self.held, self.timer))
+
+    def expire(self):
+        return list(self.fn.forget(KEY, self.total, self.held))
+
+
+deltas_of_panes = st.lists(st.tuples(st.sampled_from(TIMINGS), st.integers(0, 2), st.integers(0, 2)), max_size=8)
+
+
+@given(deltas_of_panes)
 def test_panes_only_grow_and_empty_panes_are_dropped_unless_on_time(deltas):
-    state, timer, total, fn = (
-        FakeTallyState(),
-        FakeTimer(),
-        np.zeros(2, dtype=np.int64),
-        AccumulatePanes(lateness_ms=MINUTE),
-    )
+    played, total = PlayedWindow(), np.zeros(2, dtype=np.int64)
     for index, (timing, *new) in enumerate(deltas):
         previous_total, delta = total.copy(), make_tallies(*new) if sum(new) else Tallies()
         total = total + new
-        outputs = list(fn.process((KEY, (index, timing, delta)), state, timer))
+        outputs = played.add(index, timing, delta)
         if sum(new) or (previous_total.sum() and timing == "on_time"):
             [(key, (same_index, same_timing, whole))] = outputs
             assert (key, same_index, same_timing) == (KEY, index, timing)
@@ -370,9 +397,67 @@ def test_panes_only_grow_and_empty_panes_are_dropped_unless_on_time(deltas):
             assert outputs == []
         assert sum(new) == 0 or delta.parts[REVISION][1].tolist() == new
     # The state expires when no acceptable report can come any more, and not before.
-    assert timer.times == ([to_timestamp(START + HOUR + MINUTE)] if total.sum() else [])
-    fn.forget(state)
-    assert state.read() is None
+    assert played.timer.times == ([to_timestamp(START + HOUR + MINUTE)] if total.sum() else [])
+    assert played.expire() == []
+    assert (played.total.read(), played.held.read()) == (None, None)
+
+
+@given(deltas_of_panes, st.sampled_from([0.0, 0.01, 0.3, 1.0]))
+def test_late_panes_come_with_growth_and_the_last_pane_has_every_report(deltas, growth):
+    played, total, shown = PlayedWindow(growth), np.zeros(2, dtype=np.int64), 0
+    for index, (timing, *new) in enumerate(deltas):
+        total = total + new
+        outputs = played.add(index, timing, make_tallies(*new) if sum(new) else Tallies())
+        for _, (same_index, same_timing, whole) in outputs:
+            assert (same_index, same_timing, whole.parts[REVISION][1].tolist()) == (index, timing, total.tolist())
+            shown = whole.reports
+        if sum(new) and not outputs:  # held back: late, and grown by less than the share
+            assert timing == "late"
+            assert total.sum() - shown < growth * shown
+    last = played.expire()
+    assert len(last) == (shown < total.sum())
+    for key, (index, timing, whole) in last:
+        assert (key, timing, whole.parts[REVISION][1].tolist()) == (KEY, "late", total.tolist())
+        assert index == max(i for i, (_, *new) in enumerate(deltas) if sum(new))
+    assert (played.total.read(), played.held.read()) == (None, None)
+
+
+counts_of_reports = st.integers(0, 2**53)
+
+
+@given(st.sampled_from(TIMINGS), counts_of_reports, st.integers(1, 2**53), st.floats(0, 1))
+def test_a_pane_is_due_unless_it_is_late_and_has_grown_too_little(timing, shown, new, growth):
+    due = is_due(timing, shown, shown + new, growth)
+    assert due or timing == "late"
+    assert due == (timing != "late" or new >= Fraction(growth) * shown) or math.isclose(new, growth * shown)
+    assert is_due(timing, shown, shown + new, 0.0)
+    assert is_due(timing, 0, new, growth)
+    assert is_due(timing, shown, shown + new + 1, growth) or not due
+
+
+def test_state_of_a_version_that_held_nothing_back_goes_on():
+    """Such a savepoint has the total alone, and all of it was shown."""
+    played = PlayedWindow(growth=0.1)
+    played.total.write(make_tallies(50, 50))
+    assert played.add(7, "late", make_tallies(0, 9)) == []
+    [(_, (index, _, whole))] = played.add(8, "late", make_tallies(1, 0))
+    assert (index, whole.reports) == (8, 110)
+    assert played.expire() == []
+
+
+@pytest.mark.parametrize("early", [MINUTE, None])
+def test_a_stream_holds_late_panes_back_and_shows_everything_when_a_window_expires(early):
+    windows = replace(FIXED.windows, late_growth=0.2, early=early)
+    collection = replace(FIXED, groups=(), windows=windows)
+    rows = spread_times(make_report_rows(collection, 30, 1), START, START + 10 * MINUTE)
+    script = StreamScript().until(START + 11 * MINUTE).receive(rows[:10]).until(START + HOUR + MINUTE)
+    for minute, (first, last) in enumerate([(10, 11), (11, 12), (12, 14), (14, 15)]):
+        script.until(START + HOUR + (3 + 2 * minute) * MINUTE).receive(rows[first:last])
+    script.until(START + 3 * HOUR)
+    histograms, letters = run_stream(script, collection)
+    assert list_panes(histograms) == [("on_time", 10), ("late", 12), ("late", 15)]
+    assert best_tallies(histograms) == compute_tallies([collection], rows[:15])
+    assert not letters
 
 
 @pytest.mark.parametrize(

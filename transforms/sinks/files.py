@@ -1,4 +1,4 @@
-"""Results as files: Avro, JSON lines or Parquet, one for each collection and window.
+"""Records as files, in Avro, JSON lines or Parquet, and the names of files.
 
 A file appears whole or not at all (it is written under another name and renamed), and a run that is repeated writes the
 same names: sinks are idempotent.
@@ -10,9 +10,7 @@ import hashlib
 import io
 import json
 import posixpath
-import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +20,6 @@ import apache_beam as beam
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints import Tuple
@@ -30,7 +27,7 @@ from apache_beam.typehints import Tuple
 from hushgram.schemas.avro_schemas import Definition
 from hushgram.schemas.field_types import TIMESTAMP, Field, FieldType, fields_of
 from hushgram.schemas.records import DeadLetter, Histogram, Key, Snapshot
-from hushgram.transforms.filesystem import match_files, write_atomically
+from hushgram.transforms.filesystem import write_atomically
 
 Record = Snapshot | Histogram | DeadLetter
 
@@ -141,39 +138,6 @@ def _arrow_type(kind: FieldType) -> pa.DataType:
     return ARROW_TYPES[kind.kind] if kind.size is None else pa.binary(kind.size)
 
 
-RANK = re.compile(r"-g([0-9]+)-n([0-9]+)\.[a-z]+$")
-
-
-def write_window(
-    directory: str, definition: Definition, kind: str, records: Sequence[Snapshot | Histogram]
-) -> str | None:
-    """Writes the results of one window, all groups in one file, in place of poorer ones; None if a better one is there.
-
-    The name carries the number of reports, so that of two writers at once, or of one that dies half-way, the better
-    result is the one that readers take.
-    """
-    ordered = sorted(records, key=_order)
-    reports = max(record.reports for record in ordered)
-    rank = ordered[0].pane.generation, reports
-    stem = FileSystems.join(directory, *window_name(ordered[0].key).split("/"))
-    found = match_files(f"{window_name(ordered[0].key)}-g*", directory).files
-    present = {file.path: its_rank for file in found if (its_rank := _rank_of(file.path)) is not None}
-    if max(present.values(), default=rank) > rank:
-        return None
-    path = f"{stem}-g{rank[0]}-n{rank[1]}.{kind}"
-    write_atomically(path, FORMATS[kind](definition, ordered))
-    for other in present.keys() - {path}:
-        with suppress(BeamIOError, FileNotFoundError):  # another writer may have removed it
-            FileSystems.delete([other])
-    return path
-
-
-def _rank_of(path: str) -> tuple[int, int] | None:
-    """Generation and reports, from the name of a window's file."""
-    found = RANK.search(path)
-    return (int(found[1]), int(found[2])) if found else None
-
-
 @dataclass
 class WriteRecords(beam.PTransform[PCollection[Any], PCollection[str]]):
     """Records of one kind to a directory, in one format; the paths written come out."""
@@ -197,20 +161,14 @@ class WriteRecords(beam.PTransform[PCollection[Any], PCollection[str]]):
         return [path]
 
 
-@dataclass
-class WriteWindows(WriteRecords):
-    """The same for results of windows, each in place of poorer ones only."""
-
-    def write(self, name: str, records: Iterable[Any]) -> list[str]:
-        path = write_window(self.directory, self.definition, self.format, list(records))
-        return [] if path is None else [path]
-
-
 def _with_name(record: Record) -> tuple[str, Record]:
     return file_name(record), record
 
 
 def _order(record: Record) -> tuple[Any, ...]:
-    if isinstance(record, DeadLetter):
-        return record.source, record.position or 0, record.detail
+    return (record.source, record.position or 0, record.detail) if isinstance(record, DeadLetter) else by_group(record)
+
+
+def by_group(record: Snapshot | Histogram) -> tuple[bool, str]:
+    """What the results of a window are sorted by: all groups together come first."""
     return record.key.group is not None, record.key.group or ""

@@ -16,9 +16,10 @@ from apache_beam.io.filesystems import FileSystems
 from hushgram.schemas.reader import avro_records
 from hushgram.schemas.records import Histogram, Key, Snapshot
 from hushgram.transforms.arguments import AnyPath, check_path
-from hushgram.transforms.filesystem import Matched, match_files, open_file
+from hushgram.transforms.filesystem import Matched, is_local, match_files, open_file
 from hushgram.transforms.run_store import DEAD_LETTERS, committed_runs, listed_again_if_gone
 from hushgram.transforms.runs import run_folder
+from hushgram.transforms.sinks.layout import PATTERNS
 
 LOG = logging.getLogger(__name__)
 Result = TypeVar("Result", Snapshot, Histogram)
@@ -77,16 +78,27 @@ def read_results(
     from_avro: Callable[[Mapping[str, Any]], Result],
     report_passed_over: Callable[[Matched], None] = log_passed_over,
 ) -> list[Result]:
-    """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
+    """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best.
 
-    def read() -> list[Result]:
-        paths = _paths(directory, kind, report_passed_over)
-        return best(result for path in paths for result in read_result_file(path, kind, from_avro))
+    A file that goes between listing and opening was folded into another, which the next listing has.
+    """
+    chosen, read = dict[Key, Result](), set[str]()
 
-    results = listed_again_if_gone(read)
-    if not results:
+    def read_the_rest() -> None:
+        gone = None
+        for path in sorted(_paths(directory, kind, report_passed_over) - read):
+            try:
+                keep_best(chosen, read_result_file(path, kind, from_avro))
+                read.add(path)
+            except FileNotFoundError as error:
+                gone = error
+        if gone is not None:
+            raise gone
+
+    listed_again_if_gone(read_the_rest)
+    if not chosen:
         raise ResultsError(f"{directory}: {none_there(directory, kind)}")
-    return results
+    return sorted_results(chosen)
 
 
 def each_best(
@@ -99,7 +111,7 @@ def each_best(
 
     Files are read twice, first for the rank of what they hold. What goes in between raises a FileNotFoundError.
     """
-    paths = _paths(directory, kind, report_passed_over)
+    paths = sorted(_paths(directory, kind, report_passed_over))
     ranks: dict[Key, tuple[tuple[int, int, int], str]] = {}
     for path in paths:
         for result in read_result_file(path, kind, from_avro):
@@ -116,15 +128,15 @@ def each_best(
         raise FileNotFoundError(errno.ENOENT, "results changed while they were read", directory)
 
 
-def _paths(directory: str, kind: str, report_passed_over: Callable[[Matched], None]) -> list[str]:
+def _paths(directory: str, kind: str, report_passed_over: Callable[[Matched], None]) -> set[str]:
     letters = FileSystems.join(directory, DEAD_LETTERS, "")
     for folder in (FileSystems.join(directory, kind), directory):
-        found = matching(folder, "*/*")
+        found = matching_results(folder)
         report_passed_over(found)
-        paths = [file.path for file in found.files if not file.path.startswith(letters)]
+        paths = {file.path for file in found.files if not file.path.startswith(letters)}
         if paths:
             return paths
-    return []
+    return set()
 
 
 def read_result_file(path: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
@@ -172,7 +184,16 @@ def none_there(directory: str, kind: str) -> str:
 
 
 def result_files(directory: str, kind: str) -> list[str]:
-    return [file.path for file in matching(FileSystems.join(directory, kind), "*/*").files]
+    return [file.path for file in matching_results(FileSystems.join(directory, kind)).files]
+
+
+def matching_results(folder: str) -> Matched:
+    """The files of results below a folder such as `snapshots`, and what is passed over."""
+    found = [matching(folder, pattern) for pattern in PATTERNS]
+    return Matched(
+        tuple(file for part in found for file in part.files),
+        tuple(dict.fromkeys(passed for part in found for passed in part.passed_over)),
+    )
 
 
 def matching(directory: str, pattern: str) -> Matched:
@@ -185,12 +206,24 @@ def matching(directory: str, pattern: str) -> Matched:
 def best(results: Iterable[Result]) -> list[Result]:
     """One result for each collection, group and window: by generation, then reports, then pane."""
     chosen: dict[Key, Result] = {}
+    keep_best(chosen, results)
+    return sorted_results(chosen)
+
+
+def keep_best(chosen: dict[Key, Result], results: Iterable[Result]) -> None:
+    """The same, bit by bit; of equals the first stays."""
     for result in results:
         if result.key not in chosen or result.rank > chosen[result.key].rank:
             chosen[result.key] = result
-    return [
-        chosen[key] for key in sorted(chosen, key=lambda k: (k.collection, k.window_start, k.window_end, k.group or ""))
-    ]
+
+
+def sorted_results(chosen: Mapping[Key, Result]) -> list[Result]:
+    return [chosen[key] for key in sorted(chosen, key=in_order)]
+
+
+def in_order(key: Key) -> tuple[str, int, int, bool, str]:
+    """What results are sorted by: collection, window and group; all groups together come first."""
+    return key.collection, key.window_start, key.window_end, key.group is not None, key.group or ""
 
 
 def read_records(path: str) -> list[Any]:
@@ -206,4 +239,6 @@ def read_records(path: str) -> list[Any]:
     except FileNotFoundError:
         raise
     except Exception as error:  # a foreign or damaged file may raise what its reader happens to raise
+        if not is_local(path) and not FileSystems.exists(path):  # each file system has errors of its own
+            raise FileNotFoundError(path) from None
         raise ResultsError(f"{path}: cannot be read: {error}") from None
