@@ -1,7 +1,7 @@
 """Records of our own schemas decoded into columns by decoder.c, which trusts no byte of them.
 
-Why C: polars takes ten times as long and may panic, or read past damage, so that it needs guards around it; numba is
-64 MB of wheels and compiles for seconds in every worker; a library for these records, fast and safe, there is none.
+Why C: polars takes several times as long, and may panic or read past damage, so that it needs guards around it; numba
+is 64 MB of wheels on every worker, which compile there. Neither numba nor Cython was timed here.
 The code is plain C, called through ctypes: whoever builds it needs a compiler and nothing of Python's, and it runs
 alone, under sanitizers, in `python -m devtools.fuzz`.
 """
