@@ -16,6 +16,7 @@ from devtools.beam import boot, prism
 from devtools.broker import Broker, kafka
 from devtools.flink import Cluster, Ports, flink, job_server
 from devtools.processes import ProcessError, Service
+from devtools.registry import apicurio
 from devtools.tools import InstallError, ToolMissingError, tools_folder
 
 
@@ -64,7 +65,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def install(options: argparse.Namespace) -> None:
-    for tool in (kafka, flink, job_server, prism, boot):
+    for tool in (kafka, apicurio, flink, job_server, prism, boot):
         print(f"{tool.__name__.replace('_', ' '):10}  {tool(options.tools)}", flush=True)
 
 

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[1]
 LOG = logging.getLogger(__name__)
 
 HOW_TO_GET = {
-    "java": "Flink, Kafka and a client need Java 17 or later: on Debian `apt-get install default-jdk-headless`",
-    "mvn": "Flink's job server, Kafka and a client are put together by Maven: on Debian `apt-get install maven`",
+    "java": "Kafka, the registry, Flink and a client: Java 17, on Debian `apt-get install default-jdk-headless`",
+    "mvn": "Flink's job server, Kafka, the registry and a client come by Maven: on Debian `apt-get install maven`",
     "go": "Prism, Beam's boot program and a client are built from source, with Go 1.25 or later: see https://go.dev/doc/install",
     "initdb": "the tables are tested on a PostgreSQL server: on Debian `apt-get install postgresql`",
     "setpriv": "PostgreSQL refuses to be run by root: on Debian `apt-get install util-linux`",

@@ -98,7 +98,7 @@ def decode(
     canonical = canonical_form(writer)
     version = definition.canonical_versions.get(canonical)
     if not count or version is None:
-        return from_records(definition, decode_one_by_one(definition, writer, count, data))
+        return from_records(definition, decode_one_by_one(definition, writer, count, data, lengths))
     padded, fields = data + bytes(SYNC_SIZE), field_names(version)
     if can_be_followed(padded, len(data), count, fields, lengths):
         columns = _decode_fast(canonical, count, padded)
@@ -138,12 +138,23 @@ def _decode_fast(schema: str, count: int, padded: bytes) -> ReportColumns:
     return _columns(frame)
 
 
-def decode_one_by_one(definition: Definition, writer: dict[str, Any], count: int, data: bytes) -> list[dict[str, Any]]:
-    """Record by record; also for another version of the schema: fields may have come or gone, if they have defaults."""
-    stream = io.BytesIO(data)
+def decode_one_by_one(
+    definition: Definition, writer: dict[str, Any], count: int, data: bytes, lengths: IntArray | None = None
+) -> list[dict[str, Any]]:
+    """Record by record; also for another version of the schema: fields may have come or gone, if they have defaults.
+
+    Where the length of each record is known, each must have its own.
+    """
+    stream, ends = io.BytesIO(data), None if lengths is None else np.cumsum(lengths).tolist()
+    records = []
     try:
         written = definition.undated if writer is definition.parsed else without_dates(writer)
-        records = [fastavro.schemaless_reader(stream, written, definition.undated) for _ in range(count)]
+        for place in range(count):
+            records.append(fastavro.schemaless_reader(stream, written, definition.undated))
+            if ends is not None and stream.tell() != ends[place]:
+                raise DamagedError("a record that does not end where it should")
+    except DamagedError:
+        raise
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except Exception as error:  # fastavro raises what its parts happen to raise on damaged input
