@@ -14,11 +14,11 @@ INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constrain
 	$(PYTHON) -m venv .venv
 
 # Everything. What the demo needs is part of it.
-.venv/ready: pyproject.toml constraints.txt setup.py | .venv/bin/python
+.venv/ready: pyproject.toml constraints.txt setup.py schemas/decoder.c | .venv/bin/python
 	$(INSTALL) '.[all,dev,docs]'
 	touch $@ .venv/demo-ready
 
-.venv/demo-ready: pyproject.toml constraints.txt setup.py | .venv/bin/python
+.venv/demo-ready: pyproject.toml constraints.txt setup.py schemas/decoder.c | .venv/bin/python
 	$(INSTALL) '.[beam,view]'
 	touch $@
 
@@ -85,6 +85,7 @@ benchmarks: setup packages
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.packing
 	$(BIN)/python -m benchmarks.framing
+	$(BIN)/python -m benchmarks.ids
 	$(BIN)/python -m benchmarks.stream
 	$(BIN)/python -m benchmarks.view
 	$(BIN)/python -m benchmarks.collect --idle 10000

@@ -1,5 +1,16 @@
-"""For tools that ask for a setup.py, Beam's `--setup_file` among them; everything it says is in pyproject.toml."""
+"""The decoder of reports, which is C; everything else that is to be said is in pyproject.toml.
 
-from setuptools import setup
+Also for tools that ask for a setup.py, Beam's `--setup_file` among them.
+"""
 
-setup()
+from setuptools import Extension, setup
+
+DECODER = Extension(
+    "hushgram.schemas._decoder",
+    ["hushgram/schemas/decoder.c"],
+    extra_compile_args=["-std=c99", "-O3", "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"],
+    py_limited_api=True,  # it needs nothing of Python's, of whatever version
+    optional=True,  # without a compiler all works that decodes no reports; what does says what is missing
+)
+
+setup(ext_modules=[DECODER], options={"bdist_wheel": {"py_limited_api": "cp311"}})

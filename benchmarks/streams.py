@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from hushgram import Collection
 from hushgram.pipelines.simulate.devices import batches, columns, simulate_devices
 from hushgram.pipelines.simulate.shapes import draw_for
 from hushgram.schemas.avro_schemas import REPORT_BATCH
+from hushgram.schemas.columns import ID_BYTES
 from hushgram.schemas.messages import encode_message
 from hushgram.schemas.writer import encode_report_messages
 
@@ -49,20 +50,32 @@ def encode_messages(
     return encode_report_messages(*columns(collection, devices, rng if ids else None))
 
 
-def fill(broker: Broker, topic: str, values: Sequence[bytes], times: int = 1) -> None:
-    """A topic that holds the given messages, repeated."""
+def repeat_messages(messages: Sequence[bytes], times: int, fresh_ids: bool, seed: int = 1) -> Iterator[bytes]:
+    """The messages several times over; batches with an id get another one each time."""
+    rng = np.random.default_rng(seed)
+    for _ in range(times):
+        ids = rng.bytes(ID_BYTES * len(messages)) if fresh_ids else b""
+        for place, message in enumerate(messages):
+            # A batch ends with its id, and a null in place of the ids of its reports.
+            yield _with_id(message, ids[ID_BYTES * place : ID_BYTES * (place + 1)]) if fresh_ids else message
+
+
+def _with_id(message: bytes, id_: bytes) -> bytes:
+    return message[: -ID_BYTES - 1] + id_ + message[-1:]
+
+
+def fill(broker: Broker, topic: str, values: Iterable[bytes]) -> None:
+    """A topic that holds the given messages."""
     broker.create_topic(topic, PARTITIONS)
     settings = {"queue.buffering.max.messages": 500_000, "queue.buffering.max.kbytes": 1 << 20, "linger.ms": 50}
     client = Producer({"bootstrap.servers": broker.address, **settings})
-    for _ in range(times):
-        for number, value in enumerate(values):
-            while True:
-                try:
-                    client.produce(topic, value, partition=number % PARTITIONS)
-                    break
-                except BufferError:
-                    client.poll(0.1)
-        client.poll(0)
+    for number, value in enumerate(values):
+        while True:
+            try:
+                client.produce(topic, value, partition=number % PARTITIONS)
+                break
+            except BufferError:
+                client.poll(0.1)
     assert client.flush(120) == 0
 
 

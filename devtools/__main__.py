@@ -15,6 +15,7 @@ from pathlib import Path
 from devtools.beam import boot, prism
 from devtools.broker import Broker, kafka
 from devtools.flink import Cluster, Ports, flink, job_server
+from devtools.iceberg_catalog import catalog_jars
 from devtools.processes import ProcessError, Service
 from devtools.registry import apicurio
 from devtools.tools import InstallError, ToolMissingError, tools_folder
@@ -65,8 +66,8 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def install(options: argparse.Namespace) -> None:
-    for tool in (kafka, apicurio, flink, job_server, prism, boot):
-        print(f"{tool.__name__.replace('_', ' '):10}  {tool(options.tools)}", flush=True)
+    for tool in (kafka, apicurio, flink, job_server, prism, boot, catalog_jars):
+        print(f"{tool.__name__.replace('_', ' '):12}  {tool(options.tools)}", flush=True)
 
 
 def up(options: argparse.Namespace) -> None:

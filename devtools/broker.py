@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from devtools.processes import HOST, Service, eventually, free_port, listening
 from devtools.tools import install, need, run, version
@@ -94,6 +94,17 @@ class Broker(Service):
         admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
         eventually(f"leaders of topic {name}", lambda: self._has_leaders(admin, name), 30)
         return name
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Returns when the topic has this many partitions, and every one of them can be written to."""
+        admin = self._admin()
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+
+        def can_be_written_to() -> bool:
+            found = admin.list_topics(topic, timeout=5).topics[topic].partitions
+            return len(found) == partitions and self._has_leaders(admin, topic)
+
+        eventually(f"new partitions of topic {topic}", can_be_written_to, 30)
 
     def _start(self) -> None:
         settings = self._settings()

@@ -18,14 +18,15 @@ ROOT = Path(__file__).parents[1]
 LOG = logging.getLogger(__name__)
 
 HOW_TO_GET = {
-    "java": "Kafka, the registry, Flink and a client: Java 17, on Debian `apt-get install default-jdk-headless`",
-    "mvn": "Flink's job server, Kafka, the registry and a client come by Maven: on Debian `apt-get install maven`",
+    "java": "Flink, Kafka, Iceberg and clients need Java 17 or later: on Debian `apt-get install default-jdk-headless`",
+    "mvn": "Flink, Kafka, a registry, Iceberg and a client come by Maven: on Debian `apt-get install maven`",
     "go": "Prism, Beam's boot program and a client are built from source, with Go 1.25 or later: see https://go.dev/doc/install",
     "initdb": "the tables are tested on a PostgreSQL server: on Debian `apt-get install postgresql`",
     "setpriv": "PostgreSQL refuses to be run by root: on Debian `apt-get install util-linux`",
     "curl": "the guide asks Flink with curl: on Debian `apt-get install curl`",
     "chromium": "the page is tested and measured in a browser: on Debian `apt-get install chromium`",
     "promtool": "alert rules are tested by Prometheus' own program: on Debian `apt-get install prometheus`",
+    "prometheus": "queries of dashboards are run by Prometheus: on Debian `apt-get install prometheus`",
     "node": "the TypeScript client is run by Node.js 20 or later: on Debian `apt-get install nodejs`",
     "npm": "the TypeScript client is built by packages of npm: on Debian `apt-get install npm`",
     "wrk": "the collector is measured with wrk: on Debian `apt-get install wrk`",

@@ -12,6 +12,7 @@ from hushgram._validation import describe
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+UIntArray = npt.NDArray[np.uint64]
 BoolArray = npt.NDArray[np.bool_]
 KINDS = {"b": "truth values", "c": "complex numbers", "f": "floating-point numbers", "S": "bytes", "U": "text"}
 """Kinds of numpy's types in words, for messages about a wrong one."""

@@ -12,8 +12,8 @@
         print(snapshot.key, snapshot.mean)
 
 `AggregateReports` also takes any PCollection of messages (bytes) or of records (dicts), bounded or not. Beam and what
-else is needed come with `pip install 'hushgram[beam]'`; Kafka and PostgreSQL are extras of their own. What needs a
-package that is not installed is not listed.
+else is needed come with `pip install 'hushgram[beam]'`; Kafka, PostgreSQL and Iceberg are extras of their own. What
+needs a package that is not installed is not listed.
 """
 
 from importlib import import_module
@@ -34,6 +34,7 @@ from hushgram.transforms.sources.result_files import ResultsError, read_histogra
 if TYPE_CHECKING:
     from hushgram.transforms.sinks.bigquery import InsertIntoBigQuery as InsertIntoBigQuery
     from hushgram.transforms.sinks.dead_letter_topic import PublishDeadLetters as PublishDeadLetters
+    from hushgram.transforms.sinks.iceberg import UpsertIntoIceberg as UpsertIntoIceberg
     from hushgram.transforms.sinks.kafka import PublishToKafka as PublishToKafka
     from hushgram.transforms.sinks.postgresql import UpsertIntoPostgreSQL as UpsertIntoPostgreSQL
     from hushgram.transforms.sinks.prometheus import ExposeToPrometheus as ExposeToPrometheus
@@ -47,6 +48,7 @@ _EXTRAS = {
     "PublishToKafka": ("sinks.kafka", "confluent_kafka", "kafka"),
     "ReadReportsFromKafka": ("sources.kafka", "confluent_kafka", "kafka"),
     "ReadReportsFromPubSub": ("sources.pubsub", "google.cloud.pubsub", "gcp"),
+    "UpsertIntoIceberg": ("sinks.iceberg", "pyiceberg", "iceberg"),
     "UpsertIntoPostgreSQL": ("sinks.postgresql", "psycopg", "postgresql"),
 }
 """Transforms that are imported when they are first used: the module of each, the package that it needs, and the extra
@@ -69,6 +71,7 @@ __all__ = [
     "ResultsError",
     "SchemaRegistry",
     "Snapshot",
+    "UpsertIntoIceberg",
     "UpsertIntoPostgreSQL",
     "WatchReports",
     "WriteDeadLetters",

@@ -45,6 +45,7 @@ from hushgram.mechanisms import (
 )
 from hushgram.mechanisms.base import Transition, chunks
 from hushgram.previous import check_previous, earlier_collection
+from hushgram.quantile_shares import check_quantiles, with_standard
 from hushgram.sampling import collection_generator, os_below
 from hushgram.windows import Windows
 
@@ -104,6 +105,8 @@ class Collection:
     """Whether levels of the tree weigh by their precision or alike. Left out, it is `variance`."""
     intervals: IntervalKind
     """`smooth` intervals hold for smooth distributions, `any_shape` ones for all, spiky ones too; they are wider."""
+    quantiles: tuple[float, ...]
+    """Shares of the values whose quantiles results hold beside those of 5 %, 10 %, … 95 %, which they always hold."""
     windows: Windows
     """The spans of event time that reports are counted in."""
     groups: tuple[str, ...]
@@ -133,6 +136,7 @@ class Collection:
         solver: str | None = None,
         level_weights: str | None = None,
         intervals: str = "smooth",
+        quantiles: Sequence[float] = (),
         windows: Windows = HOURLY,
         groups: Sequence[str] = (),
         minimum_reports: int = 1000,
@@ -156,6 +160,9 @@ class Collection:
             vars(self.mechanism)["in_collection"] = True
             self._set(estimator=check_method(estimator, self.mechanism, methods), **methods)
             self._set(intervals=check_intervals(intervals, self.mechanism))
+            self._set(quantiles=check_quantiles(quantiles))
+            if self.quantiles and self.mechanism.mean_only:
+                refuse("quantiles", quantiles, f"none with {self.mechanism.name}, which estimates a mean only")
             self._set(minimum_reports=check_whole("minimum_reports", minimum_reports, 0, 2**53))
             if not isinstance(windows, Windows):
                 refuse("windows", windows, "a Windows value")
@@ -234,6 +241,15 @@ class Collection:
         """
         smoothed = isinstance(self.mechanism, Transition)
         return "unsmoothed" if self.intervals == "smooth" and not smoothed else self.intervals
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The shares whose quantiles results hold: 5 %, 10 %, … 95 %, and those of `quantiles`.
+
+        >>> Collection(name="commute", low=0, high=180, epsilon=1.0, quantiles=[0.5, 0.999]).shares[-2:]
+        (0.95, 0.999)
+        """
+        return with_standard(self.quantiles)
 
     def tally(self, cells: npt.ArrayLike) -> IntArray:
         """How often each cell was reported, as int64: `tally(a) + tally(b)` is the tally of a and b together."""

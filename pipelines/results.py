@@ -21,6 +21,7 @@ from hushgram.transforms.sources.result_files import (
 
 __all__ = [
     "best",
+    "each_best",
     "letter_folders",
     "matching",
     "none_there",
@@ -35,6 +36,14 @@ def read_results(directory: str, kind: str, from_avro: Callable[[Mapping[str, An
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
     with _usage_errors():
         return files.read_results(directory, kind, from_avro, name_passed_over)
+
+
+def each_best(
+    directory: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]
+) -> Iterator[tuple[str, Result]]:
+    """The best result of each window with the file that it is in, as `read_results` has them, one file at a time."""
+    with _usage_errors():
+        yield from files.each_best(directory, kind, from_avro, name_passed_over)
 
 
 def read_result_file(path: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]) -> list[Result]:

@@ -17,9 +17,10 @@ from hushgram.pipelines.cli.outputs import check_directory, writing
 from hushgram.pipelines.cli.sinks import add_patience, closing_line, patience_in, writable_at_once
 from hushgram.pipelines.formatting import span
 from hushgram.pipelines.results import read_results
+from hushgram.quantile_shares import check_quantiles
 from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
 from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
-from hushgram.transforms.estimation import SHARES, histogram, snapshots
+from hushgram.transforms.estimation import histogram, snapshots
 from hushgram.transforms.run_store import committed_runs
 from hushgram.transforms.sinks.files import FORMATS, window_name, write_window
 from hushgram.transforms.tallies import Tallies
@@ -49,11 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="the folder for the results")
     parser.add_argument(
-        "--sink", action="append", default=[], metavar="URL", help="a PostgreSQL database to write to, too"
+        "--sink", action="append", default=[], metavar="SINK", help="a PostgreSQL or Iceberg table to write to, too"
     )
     add_patience(parser)
     parser.add_argument("--estimator", help="an estimator other than the collection's")
-    parser.add_argument("--quantiles", metavar="LIST", help="shares such as 0.5,0.9,0.99 (default: 0.05, 0.1 … 0.95)")
+    parser.add_argument("--quantiles", metavar="LIST", help="shares such as 0.5,0.9,0.99 (default: the collection's)")
     parser.add_argument("--format", choices=FORMATS, default="avro", help="the format of the results (default: avro)")
     parser.add_argument("--generation", type=int, default=0, help="higher for a corrected rerun (default: 0)")
 
@@ -76,7 +77,7 @@ def execute(options: argparse.Namespace) -> int:
     for name in ("time_zone", "week_start"):
         if getattr(options, name) and goals is None:
             raise UsageError(f"--{name.replace('_', '-')}: only with --window")
-    shares = _shares(options.quantiles) if options.quantiles else SHARES
+    shares = _shares(options.quantiles) if options.quantiles else None
     check_directory("--output", options.output, ("snapshots", "histograms"))
     databases = writable_at_once(options.sink, patience_in(options))
     check_inputs(options.input)
@@ -189,7 +190,7 @@ def _goal(key: Key, own: Windows, goals: Mapping[str, Windows]) -> Key | None:
 
 
 def _estimate(
-    collection: Collection, windows: Sequence[tuple[Key, Pane, Tallies]], shares: Sequence[float]
+    collection: Collection, windows: Sequence[tuple[Key, Pane, Tallies]], shares: Sequence[float] | None
 ) -> list[Snapshot]:
     try:
         return snapshots(collection, windows, shares)
@@ -216,9 +217,7 @@ def _write(output: str, kind: str, answers: Sequence[Snapshot], windows: Sequenc
 
 def _shares(text: str) -> tuple[float, ...]:
     try:
-        shares = tuple(float(part) for part in text.split(","))
+        return check_quantiles([float(part) for part in text.split(",")])
     except ValueError:
-        shares = ()
-    if not shares or not all(0 < share < 1 for share in shares):
-        raise UsageError(f"--quantiles: got {text!r}, allowed: numbers between 0 and 1, such as 0.5,0.9,0.99")
-    return shares
+        allowed = "different numbers between 0 and 1, such as 0.5,0.9,0.99"
+        raise UsageError(f"--quantiles: got {text!r}, allowed: {allowed}") from None

@@ -25,6 +25,7 @@ MODULES = {
     "beam": "apache_beam",
     "kafka": "confluent_kafka",
     "postgresql": "psycopg",
+    "iceberg": "pyiceberg",
     "prometheus": "prometheus_client",
 }
 """Extras whose code runs on workers, each with the module that shows that it is installed here."""

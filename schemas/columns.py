@@ -1,8 +1,6 @@
-"""Reports as columns: a block of thousands of records decoded at once.
+"""Reports as columns: a block of thousands of records, or a poll of messages, decoded at once.
 
-polars decodes several times as fast as anything that makes Python objects, but trusts its input: it may panic, which
-writes to the terminal, or read past a damaged record without complaint. So it is given only blocks whose records can be
-followed to the end, and the decoded values must account for every byte. What fails is refused as a whole.
+Records of our own schemas are decoded by `decoder`; those of other writers by fastavro, one by one.
 """
 
 from __future__ import annotations
@@ -14,22 +12,15 @@ from typing import Any
 
 import fastavro
 import numpy as np
-import polars as pl
 
-from hushgram._arrays import BoolArray, IntArray
+from hushgram._arrays import BoolArray, IntArray, UIntArray
 from hushgram.schemas.avro_schemas import Definition, field_names, without_dates
-from hushgram.schemas.container import SYNC_SIZE, DamagedError, OversizedError, write_header, write_long
-from hushgram.schemas.layout import can_be_followed
-
-UIntArray = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
+from hushgram.schemas.container import DamagedError
+from hushgram.schemas.decoder import DAMAGES, Decoded, Spans, Texts, decode_records
 
 LEAST_RECORD = 1 + 8 + 1 + 1 + 1 + 1
 """The shortest record of any schema: an empty name, a revision, an empty cell or none, a time, two nulls."""
-
-
 ID_BYTES = 16
-FEW_LABELS = 8
-"""Up to this many distinct texts are found faster by comparing with each than by a join."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +53,14 @@ class ReportColumns:
         return self.event_time.size
 
 
+class DamagedRecordError(DamagedError):
+    """A block with a damaged record in it; `before` are the records before that one, which are whole."""
+
+    def __init__(self, detail: str, before: ReportColumns) -> None:
+        super().__init__(detail)
+        self.before = before
+
+
 def revision_number(revision: str) -> int:
     """The 16 hexadecimal digits of a collection's revision as the number that columns hold.
 
@@ -71,47 +70,54 @@ def revision_number(revision: str) -> int:
     return int(revision, 16)
 
 
-def id_numbers(ids: bytes) -> UIntArray:
-    """Ids that stand end to end as columns hold them: a row of two numbers for each.
+def id_numbers(ids: bytes, count: int = 2) -> UIntArray:
+    """Ids that stand end to end as columns hold them: a row of two numbers for each, or of another count.
 
     >>> id_numbers(bytes(7) + b"\\x01" + bytes(7) + b"\\x02").tolist()
     [[1, 2]]
     """
-    return np.frombuffer(ids, dtype=">u8").astype(np.uint64).reshape(-1, 2)
+    return np.frombuffer(ids, dtype=">u8").astype(np.uint64).reshape(-1, count)
 
 
-def decode(
-    definition: Definition,
-    writer: dict[str, Any],
-    count: int,
-    data: bytes,
-    lengths: IntArray | None = None,
-    most_one_by_one: int | None = None,
-) -> ReportColumns:
-    """The records of one decompressed block, written with the schema `writer`; `DamagedError` if it is not that.
-
-    Where the length of each record is known, each must have its own. `most_one_by_one` is how many records at most may
-    be decoded one by one, in many times the time and memory, where they cannot be decoded at once.
-    """
+def decode(definition: Definition, writer: dict[str, Any], count: int, data: bytes) -> ReportColumns:
+    """The records of one decompressed block, written with the schema `writer`; `DamagedError` if it is not that."""
     if count * LEAST_RECORD > len(data) or (count == 0 and data):
         raise DamagedError(f"{count} records cannot be in {len(data)} bytes")
-    canonical = canonical_form(writer)
-    version = definition.canonical_versions.get(canonical)
-    if not count or version is None:
-        return from_records(definition, decode_one_by_one(definition, writer, count, data, lengths))
-    padded, fields = data + bytes(SYNC_SIZE), field_names(version)
-    if can_be_followed(padded, len(data), count, fields, lengths):
-        columns = _decode_fast(canonical, count, padded)
-    elif lengths is None:
-        if most_one_by_one is not None and count > most_one_by_one:
-            raise OversizedError(f"{count} records that must be decoded one by one, allowed: {most_one_by_one}")
-        columns = from_records(definition, decode_one_by_one(definition, writer, count, data), fields)
-    else:
-        raise DamagedError("a record that does not end where it should")
-    found = encoded_lengths(columns, data)
-    if int(found.sum()) != len(data) or (lengths is not None and not np.array_equal(found, lengths)):
-        raise DamagedError(f"records of {int(found.sum())} bytes in a block of {len(data)}, or cut at other places")
+    version = definition.canonical_versions.get(canonical_form(writer))
+    if version is None:
+        return from_records(definition, decode_one_by_one(definition, writer, count, data))
+    decoded = decode_records(data, count, field_names(version))
+    columns = _columns(data, decoded)
+    if len(columns) < count:
+        detail = f"record {len(columns) + 1} of {count}: {DAMAGES[decoded.damage[len(columns)]]}"
+        raise DamagedRecordError(detail, columns)
     return columns
+
+
+def decode_each(version: dict[str, Any], bodies: Sequence[bytes]) -> tuple[ReportColumns, dict[int, str]]:
+    """Records of one of our own schemas, each in bytes of its own; by place what is wrong with those left out."""
+    lengths = np.fromiter(map(len, bodies), dtype=np.int64, count=len(bodies))
+    data = b"".join(bodies)
+    decoded = decode_records(data, len(bodies), field_names(version), lengths)
+    damaged = np.flatnonzero(decoded.damage).tolist()
+    return _columns(data, decoded), {place: DAMAGES[decoded.damage[place]] for place in damaged}
+
+
+def resolve_each(
+    definition: Definition, writer: dict[str, Any], bodies: Sequence[bytes]
+) -> tuple[ReportColumns, dict[int, str]]:
+    """The same for records of another writer, which are resolved into ours."""
+    records: list[dict[str, Any]] = []
+    damaged: dict[int, str] = {}
+    for place, body in enumerate(bodies):
+        try:
+            [record] = decode_one_by_one(definition, writer, 1, body)
+            from_records(definition, [record])
+        except DamagedError as error:
+            damaged[place] = str(error)
+        else:
+            records.append(record)
+    return from_records(definition, records), damaged
 
 
 def canonical_form(writer: dict[str, Any]) -> str:
@@ -122,39 +128,12 @@ def canonical_form(writer: dict[str, Any]) -> str:
         return ""
 
 
-def _decode_fast(schema: str, count: int, padded: bytes) -> ReportColumns:
-    """The records of a block that is followed by a sync marker of zeros."""
-    size = len(padded) - SYNC_SIZE
-    header = write_header(schema, "null", bytes(SYNC_SIZE))
-    container = b"".join([header, write_long(count), write_long(size), padded])
-    try:
-        frame = pl.read_avro(io.BytesIO(container))
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as error:  # a panic in polars is no Exception
-        raise DamagedError(f"records that cannot be decoded: {' '.join(str(error).split())[:200]}") from None
-    if frame.height != count:
-        raise DamagedError(f"{frame.height} records in a block of {count}")
-    return _columns(frame)
-
-
-def decode_one_by_one(
-    definition: Definition, writer: dict[str, Any], count: int, data: bytes, lengths: IntArray | None = None
-) -> list[dict[str, Any]]:
-    """Record by record; also for another version of the schema: fields may have come or gone, if they have defaults.
-
-    Where the length of each record is known, each must have its own.
-    """
-    stream, ends = io.BytesIO(data), None if lengths is None else np.cumsum(lengths).tolist()
-    records = []
+def decode_one_by_one(definition: Definition, writer: dict[str, Any], count: int, data: bytes) -> list[dict[str, Any]]:
+    """Record by record; also for another version of the schema: fields may have come or gone, if they have defaults."""
+    stream = io.BytesIO(data)
     try:
         written = definition.undated if writer is definition.parsed else without_dates(writer)
-        for place in range(count):
-            records.append(fastavro.schemaless_reader(stream, written, definition.undated))
-            if ends is not None and stream.tell() != ends[place]:
-                raise DamagedError("a record that does not end where it should")
-    except DamagedError:
-        raise
+        records = [fastavro.schemaless_reader(stream, written, definition.undated) for _ in range(count)]
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except Exception as error:  # fastavro raises what its parts happen to raise on damaged input
@@ -164,125 +143,53 @@ def decode_one_by_one(
     return records  # type: ignore[return-value]
 
 
-TYPES: dict[str, type[pl.DataType]] = {
-    "collection": pl.String,
-    "revision": pl.Binary,
-    "cell": pl.Int64,
-    "cells": pl.Binary,
-    "event_time": pl.Int64,
-    "group": pl.String,
-    "id": pl.Binary,
-    "ids": pl.Binary,
-}
-
-
-def from_records(
-    definition: Definition, records: Sequence[dict[str, Any]], fields: Sequence[str] | None = None
-) -> ReportColumns:
-    """Records that were decoded one by one, as columns; with the `fields` of an earlier version, as that had them."""
-    names = field_names(definition.parsed) if fields is None else fields
+def from_records(definition: Definition, records: Sequence[dict[str, Any]]) -> ReportColumns:
+    """Records that were decoded one by one, as columns."""
+    names, ids = field_names(definition.parsed), [record["id"] for record in records]
     try:
-        return _columns(pl.DataFrame(records, schema={name: TYPES[name] for name in names}))
-    except (OverflowError, pl.exceptions.PolarsError) as error:  # numbers of more than 64 bits
-        raise DamagedError(f"records that cannot be held: {type(error).__name__} {error}"[:200]) from None
+        return ReportColumns(
+            collection=_labels([record["collection"] for record in records]),
+            revision=id_numbers(b"".join(record["revision"] for record in records), 1)[:, 0],
+            group=_labels([record["group"] for record in records]),
+            event_time=_integers([record["event_time"] for record in records]),
+            has_id=np.array([octets is not None for octets in ids], dtype=bool),
+            id=id_numbers(b"".join(octets or bytes(ID_BYTES) for octets in ids)),
+            cells=_integers([record["cell"] for record in records]) if "cell" in names else None,
+            packed=tuple(record["cells"] for record in records) if "cells" in names else None,
+            ids=tuple(record.get("ids") for record in records) if "ids" in names else None,
+        )
+    except OverflowError as error:  # numbers of more than 64 bits
+        raise DamagedError(f"records that cannot be held: {error}"[:200]) from None
 
 
-def encoded_lengths(columns: ReportColumns, data: bytes | None = None) -> IntArray:
-    """How many bytes Avro takes for each row, from its values alone.
-
-    Given the bytes, those that distinguish null from a value must be in their place: polars does not check them.
-    """
-    start = 8 + _text_lengths(columns.collection) + long_lengths(columns.event_time)
-    if columns.cells is not None:
-        start += long_lengths(columns.cells)
-    else:
-        assert columns.packed is not None
-        start += _with_prefix(_octet_lengths(columns.packed))
-    nullable = [_text_lengths(columns.group), ID_BYTES * columns.has_id.astype(np.int64)]
-    if columns.ids is not None:
-        present = np.array([ids is not None for ids in columns.ids], dtype=bool)
-        nullable.append(np.where(present, _with_prefix(_octet_lengths(columns.ids)), 0))
-    lengths = start + sum(nullable) + len(nullable)
-    if data is not None and int(lengths.sum()) == len(data):
-        octets, place = np.frombuffer(data, dtype=np.uint8), np.cumsum(lengths) - lengths + start
-        for part in nullable:
-            if not np.array_equal(octets[place], 2 * (part > 0).view(np.uint8)):
-                raise DamagedError("a record that is neither null nor a value where it must be one")
-            place = place + 1 + part
-    return lengths
+def _integers(values: Sequence[int]) -> IntArray:
+    return np.array(values, dtype=np.int64)
 
 
-def _octet_lengths(column: Sequence[bytes | None]) -> IntArray:
-    """How many bytes each row has; null has none."""
-    return np.array([len(octets or b"") for octets in column], dtype=np.int64)
+def _labels(texts: Sequence[str | None]) -> Labels:
+    places: dict[str | None, int] = {}
+    codes = [places.setdefault(text, len(places)) for text in texts]
+    return Labels(tuple(places), _integers(codes))
 
 
-def _text_lengths(labels: Labels) -> IntArray:
-    """Of each row's text; null has none, not even the number of its bytes."""
-    sizes = np.array([len((name or "").encode()) for name in labels.names], dtype=np.int64)
-    return np.where([name is not None for name in labels.names], _with_prefix(sizes), 0)[labels.codes]
-
-
-def _with_prefix(sizes: IntArray) -> IntArray:
-    """Texts and bytes stand behind the number of their bytes."""
-    return sizes + long_lengths(sizes)
-
-
-SEVENS = 2 ** np.arange(7, 64, 7, dtype=np.uint64)
-
-
-def long_lengths(values: IntArray) -> IntArray:
-    """How many bytes Avro takes for each number."""
-    if values.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    # Lengths in a column differ little, so a comparison for each that occurs is faster than a search for each number.
-    shortest, longest = np.searchsorted(SEVENS, [zigzag.min(), zigzag.max()], side="right")
-    lengths = np.full(values.size, shortest + 1)
-    for least in SEVENS[shortest:longest]:
-        lengths += zigzag >= least
-    return lengths
-
-
-def _columns(frame: pl.DataFrame) -> ReportColumns:
+def _columns(data: bytes, decoded: Decoded) -> ReportColumns:
     return ReportColumns(
-        collection=_labels(frame["collection"]),
-        revision=_numbers(frame["revision"], 1)[:, 0],
-        group=_labels(frame["group"]),
-        event_time=frame["event_time"].to_physical().to_numpy(),
-        has_id=frame["id"].is_not_null().to_numpy(),
-        id=_numbers(frame["id"], 2),
-        cells=frame["cell"].to_numpy() if "cell" in frame.columns else None,
-        packed=tuple(frame["cells"].to_list()) if "cells" in frame.columns else None,
-        ids=tuple(frame["ids"].to_list()) if "ids" in frame.columns else None,
+        collection=_named(data, decoded.collection),
+        revision=decoded.revision,
+        group=_named(data, decoded.group),
+        event_time=decoded.event_time,
+        has_id=decoded.has_id,
+        id=decoded.id,
+        cells=decoded.cells if decoded.packed is None else None,
+        packed=None if decoded.packed is None else tuple(part or b"" for part in _parts(data, decoded.packed)),
+        ids=None if decoded.ids is None else _parts(data, decoded.ids),
     )
 
 
-def _numbers(octets: pl.Series, count: int) -> UIntArray:
-    """Each row's bytes as `count` numbers of eight bytes, the first byte highest; null as zeros."""
-    if octets.null_count() == len(octets):
-        return np.zeros((len(octets), count), dtype=np.uint64)
-    filled = octets.fill_null(bytes(8 * count)) if octets.null_count() else octets
-    return filled.bin.reinterpret(dtype=pl.Array(pl.UInt64, count), endianness="big").to_numpy()
+def _named(data: bytes, texts: Texts) -> Labels:
+    return Labels(tuple(None if name is None else name.decode() for name in _parts(data, texts.names)), texts.codes)
 
 
-def _labels(texts: pl.Series) -> Labels:
-    """Peels off the first text that is left, wherever it stands, until none is; a join where that would take long."""
-    codes, left = np.zeros(len(texts), dtype=np.int64), np.ones(len(texts), dtype=bool)
-    names: list[str | None] = []
-    while left.any():
-        if len(names) == FEW_LABELS:
-            return _many_labels(texts)
-        name = texts[int(left.argmax())]
-        matches = texts.eq_missing(pl.Series([name], dtype=pl.String)).to_numpy()
-        codes += len(names) * matches
-        left ^= matches
-        names.append(name)
-    return Labels(tuple(names), codes)
-
-
-def _many_labels(texts: pl.Series) -> Labels:
-    distinct = texts.unique(maintain_order=True)
-    codes = pl.DataFrame({"text": distinct, "code": np.arange(len(distinct))})
-    joined = pl.DataFrame({"text": texts}).join(codes, on="text", how="left", nulls_equal=True, maintain_order="left")
-    return Labels(tuple(distinct.to_list()), joined["code"].to_numpy())
+def _parts(data: bytes, spans: Spans) -> tuple[bytes | None, ...]:
+    places = zip(spans.starts.tolist(), spans.sizes.tolist(), strict=True)
+    return tuple(None if size < 0 else data[start : start + size] for start, size in places)

@@ -18,7 +18,7 @@ import numpy as np
 
 from hushgram._arrays import IntArray
 from hushgram.schemas.avro_schemas import BY_FINGERPRINT, REPORT, REPORT_BATCH, Definition
-from hushgram.schemas.columns import ReportColumns, decode, decode_one_by_one, from_records
+from hushgram.schemas.columns import ReportColumns, decode_each, decode_one_by_one, resolve_each
 from hushgram.schemas.container import DamagedError
 from hushgram.schemas.framing import FRAME, frame, id_of_frame
 from hushgram.schemas.records import Reason
@@ -31,8 +31,6 @@ FIRST_BATCH = next(iter(REPORT_BATCH.versions))
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FEW = 8
-"""So few messages are decoded one by one as soon as by halves."""
 LARGEST_MESSAGE = 1 << 22
 """A message of more bytes is refused unread. By default brokers take a quarter of this."""
 
@@ -174,10 +172,6 @@ def decode_reports(
 
     `schemas` is asked once for each id that messages name; without it only those in the single-object encoding are
     read. `ids` are those in the headers of messages.
-
-    The bodies of one schema's messages, joined, are one Avro block. Every record must end where its message does; if
-    one does not, a damaged body has shifted those after it, and the poll is decoded in parts, the part around the
-    damage message by message. So there may be several columns of one schema.
     """
     refused: list[RefusedMessage] = []
     kinds = _Kinds(schemas)
@@ -193,9 +187,18 @@ def decode_reports(
             same.append(index)
     decoded: list[Decoded] = []
     for writer, size, indices in kinds.all:
-        if indices:
-            bodies = [messages[index][size:] for index in indices]  # type: ignore[index]  # None is of no kind
-            decoded += _decode_bodies(*writer, bodies, indices, refused)
+        if not indices:
+            continue
+        bodies = [messages[index][size:] for index in indices]  # type: ignore[index]  # None is of no kind
+        columns, damaged = (
+            decode_each(writer.schema, bodies)
+            if writer.is_ours
+            else resolve_each(writer.definition, writer.schema, bodies)
+        )
+        reports = 1 if writer.definition.counts_reports else None
+        refused += [RefusedMessage(indices[place], "undecodable", detail, reports) for place, detail in damaged.items()]
+        if len(columns):
+            decoded.append((np.delete(np.array(indices, dtype=np.int64), list(damaged)), columns))
     return decoded, refused
 
 
@@ -228,40 +231,6 @@ class _Kinds:
         return same
 
 
-def _decode_bodies(
-    definition: Definition,
-    writer: dict[str, Any],
-    bodies: Sequence[bytes],
-    indices: list[int],
-    refused: list[RefusedMessage],
-) -> list[Decoded]:
-    """All at once; where that fails, in halves, so that a damaged one makes only a few around it slow."""
-    lengths = np.array([len(body) for body in bodies], dtype=np.int64)
-    try:
-        columns = decode(definition, writer, len(bodies), b"".join(bodies), lengths)
-        return [(np.array(indices, dtype=np.int64), columns)]
-    except DamagedError:
-        if len(bodies) > FEW:
-            half = len(bodies) // 2
-            return [
-                *_decode_bodies(definition, writer, bodies[:half], indices[:half], refused),
-                *_decode_bodies(definition, writer, bodies[half:], indices[half:], refused),
-            ]
-        readable, records = [], []
-        for index, body in zip(indices, bodies, strict=True):
-            try:
-                [record] = decode_one_by_one(definition, writer, 1, body)
-                from_records(definition, [record])
-            except DamagedError as error:
-                refused.append(
-                    RefusedMessage(index, "undecodable", str(error), 1 if definition.counts_reports else None)
-                )
-            else:
-                readable.append(index)
-                records.append(record)
-        return [(np.array(readable, dtype=np.int64), from_records(definition, records))] if readable else []
-
-
 def _unusable(
     index: int, message: bytes | None, unusable: Mapping[bytes, Unusable], named: bytes | None
 ) -> RefusedMessage:
@@ -291,7 +260,7 @@ def _definition_of(message: bytes) -> Definition:
 
 
 BY_PREFIX = {
-    MARKER + fingerprint: Writer(definition, version)
+    MARKER + fingerprint: Writer(definition, version, is_ours=True)
     for definition in (REPORT, REPORT_BATCH)
     for fingerprint, version in definition.versions.items()
 }

@@ -14,6 +14,7 @@ from hushgram._arrays import FloatArray, IntArray, check_real_numbers, make_read
 from hushgram.distribution import Distribution
 from hushgram.domain import Domain
 from hushgram.intervals import Band, DensityBand, Interval, NotEstimableError, check_level, check_shares
+from hushgram.quantile_shares import SAME_SHARE
 from hushgram.schemas.window_key import (
     Events,
     Key,
@@ -69,8 +70,6 @@ ARRAY_FIELDS = (
 )
 LEVEL = 0.95
 """The confidence level of the intervals and of the band that snapshots hold."""
-SAME_SHARE = 1e-9
-"""Shares of quantiles that differ by less are taken for equal: 3 · 0.05 is not 0.15."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import fastavro
 
 from hushgram.schemas.avro_schemas import REPORT_KINDS, Definition
+from hushgram.schemas.columns import canonical_form
 
 LARGEST_SCHEMA = 1 << 16
 """Characters. Ours have fewer than a tenth."""
@@ -26,6 +27,8 @@ class Writer(NamedTuple):
 
     definition: Definition
     schema: dict[str, Any]
+    is_ours: bool = False
+    """Whether the schema is one of ours, so that a whole poll is decoded at once."""
 
 
 class UnusableSchemaError(Exception):
@@ -55,6 +58,9 @@ def parse_writer(text: str) -> Writer:
     definition = REPORT_KINDS.get(str(parsed["name"]))
     if definition is None:
         raise UnusableSchemaError(f"records of {str(parsed['name'])[:80]!r}")
+    ours = definition.canonical_versions.get(canonical_form(parsed))
+    if ours is not None:
+        return Writer(definition, ours, is_ours=True)
     _weigh(parsed, {}, 0)
     return Writer(definition, parsed)
 

@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from hushgram._arrays import IntArray
 from hushgram.schemas.avro_schemas import REPORT, Definition
-from hushgram.schemas.columns import Labels, long_lengths
+from hushgram.schemas.columns import Labels
 from hushgram.schemas.container import SYNC_SIZE, write_header, write_long
 from hushgram.schemas.messages import MARKER
 
 Octets = npt.NDArray[np.uint8]
+SEVENS = 2 ** np.arange(7, 64, 7, dtype=np.uint64)
 
 
 def encode_reports(
@@ -102,6 +103,19 @@ def _nullable(label: str | None) -> Octets:
     """The branch of the union, and the text if there is one."""
     text = b"" if label is None else label.encode()
     return np.frombuffer(b"\x00" if label is None else b"\x02" + write_long(len(text)) + text, dtype=np.uint8)
+
+
+def long_lengths(values: IntArray) -> IntArray:
+    """How many bytes Avro takes for each number."""
+    if values.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    # Lengths in a column differ little, so a comparison for each that occurs is faster than a search for each number.
+    shortest, longest = np.searchsorted(SEVENS, [zigzag.min(), zigzag.max()], side="right")
+    lengths = np.full(values.size, shortest + 1)
+    for least in SEVENS[shortest:longest]:
+        lengths += zigzag >= least
+    return lengths
 
 
 def _put_longs(body: Octets, at: IntArray, values: IntArray, lengths: IntArray) -> None:

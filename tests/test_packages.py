@@ -34,6 +34,7 @@ def installed_name(path):
 
 
 PRODUCT = {installed_name(path) for path in list_tracked_files(*FOLDERS) if not (ROOT / path).is_symlink()}
+BUILT = "hushgram/schemas/_decoder.abi3.so"
 PRODUCT |= {f"hushgram/pipelines/conform/vectors/{path.name}" for path in list_tracked_files("clients/vectors")}
 
 
@@ -69,7 +70,16 @@ def test_the_wheel_has_every_file_of_the_product_and_no_other_package(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {name.partition("/")[0] for name in names} == {"hushgram", f"hushgram-{PROJECT['version']}.dist-info"}
-    assert {name for name in names if name.startswith("hushgram/")} == PRODUCT
+    assert {name for name in names if name.startswith("hushgram/")} == PRODUCT | {BUILT}
+    assert wheel.name.startswith(f"hushgram-{PROJECT['version']}-cp311-abi3-"), "for this Python and all later ones"
+
+
+def test_without_a_compiler_all_but_the_decoder_is_built(copy, tmp_path, monkeypatch):
+    shutil.copytree(copy, tmp_path / "clean", symlinks=True, ignore=shutil.ignore_patterns("build", ".mypy_cache"))
+    (tmp_path / "wheel").mkdir()
+    monkeypatch.setenv("CC", "false")
+    with zipfile.ZipFile(build(tmp_path / "clean", "wheel", tmp_path / "wheel")) as archive:
+        assert {name for name in archive.namelist() if name.startswith("hushgram/")} == PRODUCT
 
 
 def test_the_sdist_has_the_product_and_what_builds_it_and_no_tests(sdist):

@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 
 from hushgram import Collection, CollectionError
-from hushgram._arrays import IntArray
-from hushgram.schemas.columns import UIntArray, revision_number
+from hushgram._arrays import IntArray, UIntArray
+from hushgram.schemas.columns import revision_number
 
 FUTURE_ALLOWED = 5 * 60 * 1000
 """Clocks differ: an event time may be up to this many milliseconds later than the time of receipt."""

@@ -29,6 +29,8 @@ from hushgram.transforms.uploads import Uploads, pieces
 DEAD_LETTERS, IDENTIFIED, DEAD_MESSAGES = "dead_letters", "identified", "dead_messages"
 MAX_BUFFERED_COUNTS = 1 << 22
 """Partial tallies with more counts are sent on before their bundle ends: 32 MB."""
+MAX_UNCOUNTED_CELLS = 1 << 16
+"""Reports that wait to be counted with others: few enough to stay in the processor's cache."""
 MAX_BUFFERED_CELLS = 1 << 18
 """Reports with an id are sent on when there are more, or when their bundle ends."""
 DENSE_KEYS = 1 << 16
@@ -160,18 +162,30 @@ class TallyUploads(beam.DoFn):
 
     def start_bundle(self) -> None:
         self.buffer = TallyBuffer()
+        self.uncounted: list[Uploads] = []
+        self.uncounted_cells = 0
 
     def finish_bundle(self) -> Iterator[Any]:
+        self._count_all()
         for branch, element, timestamp in self._take():
             yield TaggedOutput(branch, WindowedValue(element, timestamp, (GlobalWindow(),)))
 
     def count(self, uploads: Uploads) -> Iterator[Any]:
+        """Many small parts are counted together, since each count has a fixed cost."""
         Metrics.counter("reports", "accepted").inc(uploads.reports)
-        for slice_, tallies in tally(self.index, uploads):
-            self.buffer.add(slice_, tallies)
+        self.uncounted.append(uploads)
+        self.uncounted_cells += uploads.reports
+        if self.uncounted_cells > MAX_UNCOUNTED_CELLS:
+            self._count_all()
         if self.buffer.counts > MAX_BUFFERED_COUNTS:
             for branch, element, timestamp in self._take():
                 yield TaggedOutput(branch, TimestampedValue(element, timestamp))
+
+    def _count_all(self) -> None:
+        if self.uncounted:
+            uploads, self.uncounted, self.uncounted_cells = Uploads.together(self.uncounted), [], 0
+            for slice_, tallies in tally(self.index, uploads):
+                self.buffer.add(slice_, tallies)
 
     def refuse(self, dead_letter: DeadLetter) -> Any:
         Metrics.counter("reports", f"refused_{dead_letter.reason}").inc(dead_letter.reports or 0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import secrets
-import struct
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress
 from typing import Any
 
 import apache_beam as beam
@@ -18,14 +16,14 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
-from hushgram._arrays import BoolArray, IntArray
-from hushgram.schemas.columns import ID_BYTES, UIntArray
+from hushgram._arrays import UIntArray
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import TallyUploads
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.run_store import ids_paths
 from hushgram.transforms.runs import Attempt
+from hushgram.transforms.seen_ids import SeenIds
 from hushgram.transforms.uploads import Uploads, unpack
 
 NO_IDS: UIntArray = np.empty((0, 2), dtype=np.uint64)
@@ -96,74 +94,6 @@ def known_ids(attempt: Attempt, shard: int) -> UIntArray:
     return np.concatenate(found)
 
 
-CHUNK_IDS = 1 << 16
-EXPIRY = struct.Struct("<q")
-
-
-class SeenIds:
-    """Ids by the time, in milliseconds, from which a duplicate would be too old to be counted anyway.
-
-    These times are rounded up to a multiple of `grain`, so that there are few of them. As bytes, ids are chunks: an
-    expiry and the ids that share it, in any number of chunks and any order.
-    """
-
-    def __init__(self, grain: int, chunks: Iterable[bytes] = ()) -> None:
-        self.grain = grain
-        self._by_expiry: dict[int, set[bytes]] = {}
-        for chunk in chunks:
-            [expiry] = EXPIRY.unpack_from(chunk)
-            self._by_expiry.setdefault(expiry, set()).update(_split(chunk[EXPIRY.size :]))
-
-    def __len__(self) -> int:
-        return sum(map(len, self._by_expiry.values()))
-
-    @property
-    def next_expiry(self) -> int | None:
-        return min(self._by_expiry, default=None)
-
-    def add(self, ids: Sequence[bytes], expiries: IntArray) -> tuple[BoolArray, list[bytes]]:
-        """Which of some uploads' ids come for the first time, and the chunks to keep them in."""
-        is_new, chunks = self._are_new(ids), list[bytes]()
-        rounded = -(-expiries // self.grain) * self.grain
-        for expiry in np.unique(rounded[is_new]).tolist():
-            new = list(compress(ids, is_new & (rounded == expiry)))
-            self._by_expiry.setdefault(expiry, set()).update(new)
-            chunks += _chunks(expiry, new)
-        return is_new, chunks
-
-    def _are_new(self, ids: Sequence[bytes]) -> BoolArray:
-        distinct, is_new = set(ids), np.ones(len(ids), dtype=bool)
-        known = set().union(*(kept & distinct for kept in self._by_expiry.values()))
-        if known or len(distinct) < len(ids):  # mostly there is no duplicate, and no need to look at ids one by one
-            for row, one in enumerate(ids):
-                is_new[row] = one not in known
-                known.add(one)
-        return is_new
-
-    def forget(self, now: int) -> None:
-        """Drop what has expired by a time."""
-        self._by_expiry = {expiry: kept for expiry, kept in self._by_expiry.items() if expiry > now}
-
-    def chunks(self) -> Iterator[bytes]:
-        """All of it, in as few chunks as may be."""
-        for expiry, kept in self._by_expiry.items():
-            yield from _chunks(expiry, list(kept))
-
-
-def _chunks(expiry: int, ids: Sequence[bytes]) -> Iterator[bytes]:
-    for start in range(0, len(ids), CHUNK_IDS):
-        yield EXPIRY.pack(expiry) + b"".join(ids[start : start + CHUNK_IDS])
-
-
-def _split(joined: bytes) -> list[bytes]:
-    return np.frombuffer(joined, dtype=f"V{ID_BYTES}").tolist()
-
-
-def ids_of(pairs: UIntArray) -> list[bytes]:
-    """Ids as columns hold them, two numbers each, as bytes."""
-    return _split(np.ascontiguousarray(pairs).tobytes())
-
-
 GRAINS = 8
 """Ids are forgotten in this many steps for each max_age; each step writes those that stay again."""
 LEAST_GRAIN = 1000
@@ -231,7 +161,7 @@ class DeduplicateStream(TallyUploads):
         before = seen.next_expiry
         # Received at the very max_age, a report still counts: ids are needed up to and with that millisecond.
         expiries = uploads.event_time + self.index.max_ages[uploads.collection] + 1
-        is_new, chunks = seen.add(ids_of(uploads.id), expiries)
+        is_new, chunks = seen.add(uploads.id, expiries)
         for chunk in chunks:
             ids.add(chunk)
         self._remember(shard, mark, seen)

@@ -31,8 +31,6 @@ from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.tallies import Tallies
 from hushgram.transforms.windowing import PaneOfWindow, allowed_lateness
 
-SHARES = tuple(round(0.05 * step, 2) for step in range(1, 20))
-"""The quantiles of a snapshot: 5 %, 10 %, … 95 %."""
 MAX_PANES_AT_ONCE = 256
 
 PaneTallies = tuple[Key, Pane, Tallies]
@@ -43,12 +41,12 @@ def histogram(key: Key, pane: Pane, tallies: Tallies) -> Histogram:
 
 
 def snapshots(
-    collection: Collection, windows: Sequence[PaneTallies], shares: Sequence[float] = SHARES
+    collection: Collection, windows: Sequence[PaneTallies], shares: Sequence[float] | None = None
 ) -> list[Snapshot]:
-    """Snapshots of many windows of one collection, estimated together."""
+    """Snapshots of many windows of one collection, estimated together; shares other than its own may be asked for."""
     estimates = collection.estimate_many([_counts(tallies) for _, _, tallies in windows])
     return [
-        _snapshot(collection, key, pane, tallies, estimate, shares)
+        _snapshot(collection, key, pane, tallies, estimate, collection.shares if shares is None else shares)
         for (key, pane, tallies), estimate in zip(windows, estimates, strict=True)
     ]
 
@@ -58,7 +56,7 @@ def early_snapshot(
 ) -> tuple[Snapshot, bytes | None]:
     """The snapshot of an early pane, from the warm start that the pane before left, and the one for the next pane."""
     estimate = collection.estimate(_counts(tallies), start)
-    return _snapshot(collection, key, pane, tallies, estimate, SHARES), estimate.warm_start
+    return _snapshot(collection, key, pane, tallies, estimate, collection.shares), estimate.warm_start
 
 
 def _counts(tallies: Tallies) -> dict[str, IntArray]:

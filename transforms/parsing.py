@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushgram.schemas.avro_schemas import REPORT_KINDS, Definition
-from hushgram.schemas.columns import decode
+from hushgram.schemas.columns import DamagedRecordError, ReportColumns, decode
 from hushgram.schemas.container import LARGEST_BLOCK, DamagedError, inflate
 from hushgram.schemas.framing import Headers, id_in_headers
 from hushgram.schemas.messages import Decoded, RefusedMessage, decode_reports
@@ -62,7 +62,7 @@ class Parser:
         yield from self._parse_blocks(read, definition, received)
 
     def _parse_blocks(self, run: BlockRun, definition: Definition, received: int) -> Iterator[Uploads | DeadLetter]:
-        """All blocks at once; if that fails, block by block, so that only damaged ones are refused."""
+        """All blocks at once; if that fails, block by block. In a damaged one, the records before the damage count."""
         try:
             plain = [inflate(block.data, run.codec) for block in run.blocks]
             if sum(map(len, plain)) > LARGEST_BLOCK:
@@ -73,10 +73,16 @@ class Parser:
                 for block in run.blocks:
                     yield from self._parse_blocks(replace(run, blocks=(block,)), definition, received)
                 return
-            [block] = run.blocks
-            count = block.count if definition.counts_reports else None
+            [block], before = run.blocks, 0
+            if isinstance(error, DamagedRecordError):
+                before = len(error.before)
+                yield from self._judge_blocks(run, error.before, received)
+            count = block.count - before if definition.counts_reports else None
             yield DeadLetter("undecodable", count, str(error), run.source, block.offset, received, block.data)
             return
+        yield from self._judge_blocks(run, columns, received)
+
+    def _judge_blocks(self, run: BlockRun, columns: ReportColumns, received: int) -> Iterator[Uploads | DeadLetter]:
         uploads, refusals = accept(self.index, columns, received, aged=run.received is not None)
         if len(uploads):
             yield uploads

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from hushgram._arrays import BoolArray, IntArray
-from hushgram.schemas.columns import UIntArray
+from hushgram._arrays import BoolArray, IntArray, UIntArray
 
 SHARDS = 32
 """Uploads of one shard are held in memory at once; more shards mean less memory, and more and smaller pieces."""
 
 NUMBERS = "collection", "revision", "group", "event_time", "sizes", "cells"
+LARGE_UPLOAD = 100
+"""Uploads of so many cells on average are moved one by one, smaller ones cell by cell."""
 HEADER = struct.Struct("<QQq")
 COLUMN = struct.Struct("<qB")
 
@@ -46,6 +47,8 @@ class Uploads:
     @classmethod
     def together(cls, parts: Sequence[Uploads]) -> Uploads:
         """All uploads of several parts, in their order."""
+        if len(parts) == 1:
+            return parts[0]
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
     def take(self, rows: BoolArray) -> Uploads:
@@ -64,13 +67,17 @@ class Uploads:
         columns["sizes"][of_rows] = 1
         return Uploads(**columns, cells=self.cells)
 
-    def cells_of(self, rows: IntArray) -> IntArray:
-        """Where the cells of some rows stand, one row after the other."""
+    def cells_of(self, rows: IntArray, cells: IntArray) -> IntArray:
+        """The cells of some rows, one row after the other; `cells` are those of all, in whatever type."""
         if (self.sizes == 1).all():  # single reports: each row is its cell
-            return rows
-        starts, sizes = np.cumsum(self.sizes) - self.sizes, self.sizes[rows]
-        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return np.repeat(starts[rows], sizes) + within
+            return cells.take(rows)
+        ends = np.cumsum(self.sizes)
+        if len(cells) < LARGE_UPLOAD * len(self):
+            sizes = self.sizes[rows]
+            within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            return cells.take(np.repeat((ends - self.sizes)[rows], sizes) + within)
+        parts = np.split(cells, ends[:-1])  # views; of many cells each, copied as one
+        return np.concatenate([parts[row] for row in rows.tolist()])
 
     def between(self, start: int, end: int) -> Uploads:
         """The uploads of consecutive rows, without copying."""
@@ -98,10 +105,11 @@ def pieces(uploads: Uploads, received: int, count: int = SHARDS) -> Iterator[tup
     order = np.argsort(shard, kind="stable")
     # `take` copies an id as a whole; an index would go number by number.
     ids = uploads.id.astype("<u8", copy=False).take(order, axis=0)
-    columns = {
-        name: _narrowed(getattr(uploads, name), uploads.cells_of(order) if name == "cells" else order)
-        for name in NUMBERS
-    }
+    # Narrowed first, since fewer bytes are put in order sooner.
+    columns = {name: _narrowed(getattr(uploads, name)) for name in NUMBERS}
+    in_order = {name: offsets.take(order) for name, (_, width, offsets) in columns.items() if width and name != "cells"}
+    if columns["cells"][1]:
+        in_order["cells"] = uploads.cells_of(order, columns["cells"][2])
     row_ends = np.cumsum(np.bincount(shard, minlength=count))
     cell_ends = np.append(0, np.cumsum(uploads.sizes[order]))[row_ends]
     row = cell = 0
@@ -109,23 +117,18 @@ def pieces(uploads: Uploads, received: int, count: int = SHARDS) -> Iterator[tup
         if row == row_end:
             continue
         packed = [HEADER.pack(row_end - row, cell_end - cell, received), ids[row:row_end].tobytes()]
-        for name, (least, width, offsets) in columns.items():
+        for name, (least, width, _) in columns.items():
             part = slice(cell, cell_end) if name == "cells" else slice(row, row_end)
-            packed += COLUMN.pack(least, width), offsets[part].tobytes()
+            packed += COLUMN.pack(least, width), in_order[name][part].tobytes() if width else b""
         yield number, b"".join(packed)
         row, cell = row_end, cell_end
 
 
-def _narrowed(column: IntArray, order: IntArray) -> tuple[int, int, IntArray]:
-    """A column's least number, and in `order` the offsets from it, in `width` bytes each; none if all are zero.
-
-    Narrowed first, since fewer bytes are put in order sooner.
-    """
+def _narrowed(column: IntArray) -> tuple[int, int, IntArray]:
+    """A column's least number, and the offsets from it, in `width` bytes each, which are none if all are zero."""
     least, greatest = (int(column.min()), int(column.max())) if column.size else (0, 0)
-    if least == greatest:
-        return least, 0, column[:0]
-    width = np.min_scalar_type(greatest - least).itemsize
-    return least, width, (column - least).astype(f"<u{width}")[order]
+    width = np.min_scalar_type(greatest - least).itemsize if greatest > least else 0
+    return least, width, (column - least).astype(f"<u{width}") if width else column
 
 
 def unpack(data: bytes) -> tuple[Uploads, int]:
@@ -137,8 +140,12 @@ def unpack(data: bytes) -> tuple[Uploads, int]:
     for name in NUMBERS:
         least, width = COLUMN.unpack_from(data, at)
         at += COLUMN.size
-        columns[name] = np.full(cells if name == "cells" else rows, least, dtype=np.int64)
+        size = cells if name == "cells" else rows
         if width:
-            columns[name] += np.frombuffer(data, f"<u{width}", columns[name].size, at).astype(np.int64)
-            at += width * columns[name].size
+            columns[name] = np.frombuffer(data, f"<u{width}", size, at).astype(np.int64)
+            if least:
+                columns[name] += least
+            at += width * size
+        else:
+            columns[name] = np.full(size, least, dtype=np.int64)
     return Uploads(**columns, id=ids, has_id=np.ones(rows, dtype=bool)), received

@@ -37,8 +37,9 @@ from hushgram.schemas.records import Series
 from hushgram.transforms.aggregate import AggregateReports
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import IDENTIFIED, ParseAndTally
-from hushgram.transforms.deduplication import DeduplicateStream, SeenIds, grain_ms
+from hushgram.transforms.deduplication import DeduplicateStream, grain_ms
 from hushgram.transforms.parsing import Parser
+from hushgram.transforms.seen_ids import SeenIds
 from hushgram.transforms.sinks.result_files import WriteHistograms, WriteSnapshots
 from hushgram.transforms.sources.message_batch import MessageBatch
 from hushgram.transforms.tallies import Tallies, encode

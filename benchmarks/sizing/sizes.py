@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tracemalloc
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,15 +17,16 @@ from scipy.special import betainc
 
 from benchmarks.sizing.load import Load
 from hushgram import Collection
-from hushgram._arrays import IntArray
+from hushgram._arrays import IntArray, UIntArray
 from hushgram.schemas.avro_schemas import REPORT_BATCH
-from hushgram.schemas.columns import Labels, UIntArray
+from hushgram.schemas.columns import Labels
 from hushgram.schemas.container import write_long
 from hushgram.schemas.messages import FIRST_BATCH, encode_message
 from hushgram.schemas.records import Events, Key, Series
 from hushgram.schemas.writer import encode_report_messages
 from hushgram.transforms.collection_index import cell_width
-from hushgram.transforms.deduplication import SeenIds, grain_ms, ids_of
+from hushgram.transforms.deduplication import grain_ms
+from hushgram.transforms.seen_ids import SeenIds
 from hushgram.transforms.tallies import Tallies, encode
 from hushgram.transforms.uploads import Uploads, pieces
 from hushgram.transforms.windowing import PaneOfWindow, window_fn, windows_holding
@@ -37,8 +38,7 @@ SAMPLE = 4096
 DRAWS = 16
 CELLS = 1 << 22
 """Cells that are drawn to see the size of one thing, at most."""
-ALIGNED = 16
-"""Python allocates memory in multiples of this many bytes."""
+IDS_IN_MEMORY = 1 << 17
 PRODUCED_TOGETHER = 100
 """Records that a producer sends as one batch; it has a header of its own."""
 BATCH_HEADER = 61
@@ -254,22 +254,22 @@ def id_bytes(load: Load) -> float:
     rng = np.random.default_rng(SEED)
     counts = _at_least_one(load.ids_in_piece, 16 * DRAWS, rng)
     total = sum(
-        len(chunk)
-        for count in counts
-        for chunk in SeenIds(grain_ms(0)).add(ids_of(_ids(count, rng)), np.full(count, START))[1]
+        len(chunk) for count in counts for chunk in SeenIds(grain_ms(0)).add(_ids(count, rng), np.full(count, START))[1]
     )
     return total / sum(counts)
 
 
 @cache
 def id_memory() -> float:
-    """Of an id as an object in a set, which has more places than members: on average, as a large one doubles."""
-    object_bytes = -(-sys.getsizeof(ids_of(np.zeros((1, 2), dtype=np.uint64))[0]) // ALIGNED) * ALIGNED
-    members, bytes_per_member = set(range(1 << 17)), []
-    while len(members) < 1 << 18:
-        members.update(range(len(members), len(members) + SAMPLE))
-        bytes_per_member.append(sys.getsizeof(members) / len(members))
-    return object_bytes + sum(bytes_per_member) / len(bytes_per_member)
+    """Of an id in the arrays of a shard that knows many."""
+    rng, seen = np.random.default_rng(SEED), SeenIds(grain_ms(0))
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for _ in range(0, IDS_IN_MEMORY, SAMPLE):
+        seen.add(_ids(SAMPLE, rng), np.full(SAMPLE, START))
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (after - before) / len(seen)
 
 
 def _at_least_one(mean: float, draws: int, rng: np.random.Generator) -> list[int]:

@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": "say by how much groups, windows or whole results differ, and whether they do at all",
     "changes": "list the windows that differ from those before them, or from a week before",
     "view": "show snapshots as a page in the browser, as one file or live",
+    "export": "write results as long tables for BI tools, as Parquet or CSV",
     "manifest": "write what devices need of a collection, for clients in any language",
     "conform": "examine a client in any language: does it keep its promise of privacy?",
     "replay": "send dead letters of a topic again that are acceptable now",
@@ -101,6 +102,8 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
     try:
         run: Callable[[Sequence[str]], int] = import_module(f"hushgram.pipelines.{MODULES.get(name, name)}").run
     except ModuleNotFoundError as error:
+        if error.name == "hushgram.schemas._decoder":
+            raise UsageError(str(error)) from None
         if (error.name or "").startswith("hushgram"):
             raise
         raise UsageError(f"{name} needs {error.name}: pip install 'hushgram[{EXTRAS.get(name, 'beam')}]'") from None

@@ -47,13 +47,16 @@ class SinkContext:
     """Where snapshots that go to Kafka find the id of their schema; None is for the single-object encoding."""
 
 
+Write = Callable[[Sequence[Snapshot]], int]
+
+
 @dataclass(frozen=True)
 class Sink:
     """A sink by its name on the command line, with the transform that writes to it."""
 
     name: str
     transform: beam.PTransform[Any, Any]
-    write: Callable[[Sequence[Snapshot]], int] | None = None
+    write: Write | None = None
     """The same without a pipeline, where that can be; returns how many were better than what was there."""
 
 
@@ -88,8 +91,9 @@ def sinks_of(names: Sequence[str], context: SinkContext) -> tuple[Sink, ...]:
 def writable_at_once(names: Sequence[str], patience_seconds: float) -> tuple[Sink, ...]:
     """Sinks of a command that is no pipeline."""
     for text in names:
-        if text.partition(":")[0] not in ("postgresql", "postgres"):
-            allowed = f"{SCHEMES['postgresql'].form} only, since this is no pipeline"
+        if text.partition(":")[0] not in AT_ONCE:
+            forms = " or ".join(dict.fromkeys(SCHEMES[name].form for name in AT_ONCE))
+            allowed = f"{forms} only, since this is no pipeline"
             raise UsageError(f"--sink: got {_without_secret(text)!r}, allowed: {allowed}")
     return sinks_of(names, SinkContext(streaming=False, here=True, patience_seconds=patience_seconds))
 
@@ -162,7 +166,7 @@ def _postgresql(text: str, target: str, context: SinkContext) -> Check:
         import psycopg
         from psycopg.pq import Conninfo
 
-        from hushgram.transforms.sinks.postgresql import UpsertIntoPostgreSQL, prepare_tables
+        from hushgram.transforms.sinks.postgresql import UpsertIntoPostgreSQL, prepare_tables, write_all
         from hushgram.transforms.sinks.postgresql_migrations import PostgreSQLError
     except ImportError:
         raise UsageError("--sink postgresql: psycopg is not installed; pip install 'hushgram[postgresql]'") from None
@@ -187,20 +191,44 @@ def _postgresql(text: str, target: str, context: SinkContext) -> Check:
             reason = " ".join((error.diag.message_primary or str(error)).split())
             missing = f"; {elsewhere}" if "no password supplied" in reason else ""
             raise UsageError(f"--sink {text}: {reason}{missing}") from None
-        write = partial(_write_all, text, context.patience_seconds)
+        write = _with_usage_errors(partial(write_all, text, context.patience_seconds), PostgreSQLError)
         return Sink(text, UpsertIntoPostgreSQL(text, context.patience_seconds), write)
 
     return check
 
 
-def _write_all(url: str, patience_seconds: float, snapshots: Sequence[Snapshot]) -> int:
-    from hushgram.transforms.sinks.postgresql import write_all
-    from hushgram.transforms.sinks.postgresql_migrations import PostgreSQLError
-
+def _iceberg(text: str, target: str, context: SinkContext) -> Check:
     try:
-        return write_all(url, patience_seconds, snapshots)
-    except PostgreSQLError as error:
-        raise UsageError(str(error)) from None
+        from hushgram.transforms.sinks.iceberg import UpsertIntoIceberg, write_all
+        from hushgram.transforms.sinks.iceberg_tables import IcebergError, TableName, prepare_table
+    except ImportError:
+        raise UsageError("--sink iceberg: pyiceberg is not installed; pip install 'hushgram[iceberg]'") from None
+    try:
+        name = TableName.parse(target)
+    except ValueError:
+        raise UsageError(f"--sink: got {text!r}, allowed: {SCHEMES['iceberg'].form}") from None
+
+    def check() -> Sink:
+        try:
+            prepare_table(name)
+        except IcebergError as error:
+            raise UsageError(f"--sink {text}: {error}") from None
+        write = _with_usage_errors(partial(write_all, name, context.patience_seconds), IcebergError)
+        return Sink(text, UpsertIntoIceberg(target, context.patience_seconds), write)
+
+    return check
+
+
+def _with_usage_errors(write: Write, kind: type[Exception]) -> Write:
+    """The same, whose errors of one kind end the command with their line."""
+
+    def write_or_end(snapshots: Sequence[Snapshot]) -> int:
+        try:
+            return write(snapshots)
+        except kind as error:
+            raise UsageError(str(error)) from None
+
+    return write_or_end
 
 
 def _prometheus(text: str, path: str, context: SinkContext) -> Check:
@@ -233,7 +261,10 @@ _POSTGRESQL = Scheme("postgresql://USER@HOST/DATABASE", _postgresql)
 SCHEMES = {
     "postgresql": _POSTGRESQL,
     "postgres": _POSTGRESQL,
+    "iceberg": Scheme("iceberg:CATALOG/NAMESPACE.TABLE", _iceberg),
     "bigquery": Scheme("bigquery:PROJECT.DATASET.TABLE", _bigquery),
     "prometheus": Scheme("prometheus:FILE.prom", _prometheus),
     "kafka": Scheme("kafka:TOPIC (with --kafka)", _kafka),
 }
+AT_ONCE = ("postgresql", "postgres", "iceberg")
+"""Those that need no pipeline."""

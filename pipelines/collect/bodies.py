@@ -38,12 +38,9 @@ SCHEMAS = {
 MOST_BLOCKS = 4096
 """Of a file; writers make blocks of thousands of bytes."""
 MOST_ONE_BY_ONE = 16_384
-"""What a body may hold of things that take time one by one: reports in JSON, batches under an id of their own, and
-records of too many collections to be decoded at once."""
+"""What a body may hold of things that take time one by one: reports in JSON, and batches under an id of their own."""
 LARGEST_WHOLE = 1 << 19
 """Bytes of the cells of a batch under one id, which becomes one message: by default brokers take twice as many."""
-CHUNK = 512
-"""Messages decoded at once: a damaged one makes those decoded with it slow."""
 ON_THE_WAY_MS = 60_000
 """A report may take this long from here to where it is counted, and must not become too old meanwhile."""
 
@@ -127,16 +124,15 @@ def judge_messages(
 ) -> tuple[list[Uploads], dict[int, Refused]]:
     """Messages, each of a sender of its own: what is accepted of all, and by number those that are not."""
     accepted, refused = list[Uploads](), dict[int, Refused]()
-    for start in range(0, len(messages), CHUNK):
-        decoded, unreadable = decode_reports(messages[start : start + CHUNK])
-        for part in unreadable:
-            refused[start + part.index] = Refused(part.reason, part.reports, part.detail)
-        for places, columns in decoded:
-            judgement = judge_columns(index, columns, now)
-            if len(found := judgement.accepted):
-                accepted.append(found)
-            for row in np.flatnonzero(judgement.reason >= 0).tolist():
-                refused[start + int(places[row])] = _refused(judgement, np.array([row]))
+    decoded, unreadable = decode_reports(messages)
+    for part in unreadable:
+        refused[part.index] = Refused(part.reason, part.reports, part.detail)
+    for places, columns in decoded:
+        judgement = judge_columns(index, columns, now)
+        if len(found := judgement.accepted):
+            accepted.append(found)
+        for row in np.flatnonzero(judgement.reason >= 0).tolist():
+            refused[int(places[row])] = _refused(judgement, np.array([row]))
     return accepted, refused
 
 
@@ -189,12 +185,10 @@ def judge_file(index: StricterIndex, body: bytes, now: int, limit: int) -> Judge
         if known is None:
             detail = "another schema than that of Report or ReportBatch, as published"
             return Judged(refused=(Refused("unknown_schema", None, detail),))
-        columns = decode(*known, count, plain, most_one_by_one=MOST_ONE_BY_ONE)
+        columns = decode(*known, count, plain)
         if columns.packed is not None and np.count_nonzero(columns.has_id) > MOST_ONE_BY_ONE:
             raise TooLargeError(MOST_ONE_BY_ONE, "batches under an id of their own")
         judgement = judge_columns(index, columns, now)
-    except OversizedError:
-        raise TooLargeError(MOST_ONE_BY_ONE, "reports of very many collections") from None
     except DamagedError as error:
         return Judged(refused=(Refused("undecodable", None, str(error)),))
     return _nonempty(Judged((judgement.accepted,), tuple(_refusals(judgement))))

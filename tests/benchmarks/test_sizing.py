@@ -45,7 +45,7 @@ from benchmarks.sizing.tables import (
 from hushgram import Collection, Windows
 from hushgram.schemas.messages import decode_message, encode_message
 from hushgram.schemas.records import Events
-from hushgram.transforms.deduplication import SeenIds, ids_of
+from hushgram.transforms.seen_ids import SeenIds
 from hushgram.transforms.tallies import CombineTallies, Tallies, TalliesCoder
 from hushgram.transforms.uploads import SHARDS
 
@@ -293,7 +293,7 @@ def test_an_id_takes_its_bytes_and_a_share_of_an_expiry():
     assert id_bytes(few) == pytest.approx(24, rel=0.01)
     assert id_bytes(many) == pytest.approx(16, rel=0.01)
     seen, ids = SeenIds(1000), np.random.default_rng(1).integers(0, 2**63, (1000, 2), dtype=np.uint64)
-    _, chunks = seen.add(ids_of(ids), np.zeros(1000, dtype=np.int64))
+    _, chunks = seen.add(ids, np.zeros(1000, dtype=np.int64))
     assert sum(map(len, chunks)) == 16 * 1000 + 8
 
 
@@ -303,11 +303,11 @@ def test_the_memory_of_an_id_is_what_the_interpreter_allocates():
     ids = np.random.default_rng(1).integers(0, 2**63, (100_000, 2), dtype=np.uint64)
     tracemalloc.start()
     seen = SeenIds(1000)
-    seen.add(ids_of(ids), np.zeros(100_000, dtype=np.int64))
+    seen.add(ids, np.zeros(100_000, dtype=np.int64))
     bytes_per_id = tracemalloc.get_traced_memory()[0] / 100_000
     tracemalloc.stop()
-    # It counts the bytes requested, not those allocated; and a set has between 1.7 and 4 places for a member.
-    assert 0.6 * bytes_per_id < id_memory() < 1.6 * bytes_per_id
+    assert id_memory() == pytest.approx(bytes_per_id, rel=0.2)
+    assert id_memory() <= 24
     assert len(seen) == 100_000
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devtools import Broker, Cluster, Postgres, Registry
+from devtools import Broker, Cluster, Postgres, Prometheus, Registry
 from devtools.beam import boot as boot_program
 from devtools.beam import prism as prism_program
 from devtools.jobs import ENDED
@@ -69,6 +69,11 @@ def cluster(folder):
 @pytest.fixture(scope="session")
 def server(folder):
     yield from _run_service(Postgres(folder / "postgres"))
+
+
+@pytest.fixture(scope="session")
+def prometheus(folder):
+    yield from _run_service(Prometheus(folder / "prometheus"))
 
 
 @pytest.fixture

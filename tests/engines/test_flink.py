@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-import fastavro
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -17,12 +16,11 @@ from confluent_kafka import Consumer, TopicPartition
 from devtools.processes import eventually
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.results import best, read_results
-from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
-from hushgram.schemas.messages import encode_message
+from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.tallies import Tallies, encode
 from tests.helpers.reports import compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
-from tests.helpers.streams import Stream, make_mixed_stream, read_tallies, read_topic
+from tests.helpers.streams import Stream, check_on_time_panes, make_mixed_stream, read_tallies
 from tests.helpers.tables import read_rows
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +44,7 @@ def test_a_stream_of_good_and_bad_messages_on_flink_is_counted_exactly(
     assert cluster.dropped_late(job) == 0
     _wait_for_best_panes_in_table(postgres, run.output)
     _compare_estimates_with_batch_run(folder, collections, early, run.output)
-    _check_on_time_panes(topic, collections, early, run.output)
+    check_on_time_panes(topic, collections, early.accepted, run.output)
     _wait_until_all_is_read(topic)
     _check_job_outlives_command(run, cluster, job)
     cluster.cancel(job)
@@ -103,34 +101,10 @@ def _compare_estimates_with_batch_run(folder, collections, stream, output):
         np.testing.assert_allclose(snapshot.mean, batch[key].mean, rtol=1e-9)
 
 
-def _check_on_time_panes(topic, collections, stream, output):
-    """Every accepted report that was received by the window's end plus max_delay."""
-    received = {}
-    for message in read_topic(topic.broker.address, topic.name):
-        value = message.value() or b""
-        received.setdefault(value, message.timestamp()[1])
-
-    on_time = {}
-    for path in (output / "snapshots").glob("*/*-on_time.avro"):
-        with path.open("rb") as file:
-            for snapshot in map(Snapshot.from_avro, fastavro.reader(file)):
-                on_time[snapshot.key] = max(on_time.get(snapshot.key, 0), snapshot.reports)
-    assert on_time
-    for key, reports in on_time.items():
-        required = 0
-        max_delay = collections[key.collection].windows.max_delay
-        for row in stream.accepted:
-            matches = row["collection"] == key.collection and key.group in (None, row["group"])
-            if matches and key.window_start <= row["event_time"] < key.window_end:
-                received_at = received.get(encode_message(REPORT, row))  # None: it came in a batch
-                required += received_at is not None and received_at <= key.window_end + max_delay
-        assert reports >= required
-
-
 def _wait_until_all_is_read(topic):
     """By the offsets that the job commits, which also show its lag to those who watch the broker."""
     consumer = Consumer({"bootstrap.servers": topic.broker.address, "group.id": "hushgram"})
-    partitions = [TopicPartition(topic.name, partition) for partition in range(4)]
+    partitions = [TopicPartition(topic.name, partition) for partition in range(topic.partitions)]
 
     def is_committed():
         return (
@@ -150,6 +124,7 @@ def _encode_tallies(output):
 
 @pytest.mark.parametrize("fault", ["task_manager", "worker", "broker"])
 def test_counts_are_exact_whatever_is_killed(collections, topic, on_flink, cluster, broker, now, fault):
+    """A moment after partitions were added, and while they are written to."""
     parts = [make_mixed_stream(collections, now, seed=100 * part + 7, count=60) for part in range(1, 9)]
     total = Stream()
     for part in parts:
@@ -247,6 +222,7 @@ def test_a_job_resumes_from_a_savepoint_or_a_checkpoint(collections, topic, on_f
         cluster.cancel(job)
         # Asked of the job that has ended: until then a newer checkpoint may replace any that it names.
         path = cluster.checkpoints(job)["latest"]["completed"]["external_path"]
+    topic.grow(7)
     # Repeated afterwards: only the ids kept in the state show that they have come before.
     topic.send([*second.messages, *first.messages_with_ids])
     resumed_run, _ = on_flink(f"--savepoint_path={path}")
@@ -279,5 +255,6 @@ def _send_slowly(topic, parts, partly_sent):
     for number, part in enumerate(parts):
         topic.send(part.messages)
         if number == len(parts) // 3:
+            topic.grow(6)
             partly_sent.set()
         time.sleep(SPAN / len(parts))

@@ -8,7 +8,7 @@ import pytest
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from devtools import Broker
 from devtools.processes import HOST, eventually, free_port
@@ -254,16 +254,19 @@ def test_a_topic_that_stays_away_ends_the_stream_with_a_line(broker, admin, topi
     assert "\n" not in message
 
 
-def test_partitions_that_are_added_are_read(broker, admin, topic, reader):
-    topic.send([b"x"] * 8)
+@pytest.mark.parametrize("resumed", [False, True], ids=["running", "resumed"])
+def test_partitions_that_are_added_are_read(topic, reader, caplog, resumed):
+    topic.send([b"old"] * 8)
     reader.until(8)
-    admin.create_partitions([NewPartitions(topic.name, 7)])[topic.name].result(30)
-    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
-    for partition in range(7):
-        producer.produce(topic.name, b"y", partition=partition)
-    assert producer.flush(30) == 0
-    reader.until(15)
+    topic.grow(7)
+    topic.send([b"new %d" % number for number in range(14)])
+    if resumed:
+        reader.resume()
+    reader.until(22)
+    assert sorted(reader.values()[8:]) == sorted(b"new %d" % number for number in range(14))
+    assert {poll.source for poll in reader.polls} == {f"{topic.name}[{partition}]" for partition in range(7)}
     assert not reader.gaps
+    assert f"topic {topic.name}: new partitions, read from their beginning: [4, 5, 6]" in caplog.text
 
 
 def test_messages_that_are_deleted_unread_are_reported_and_the_rest_is_read(admin, topic, reader):

@@ -16,7 +16,7 @@ from hushgram import Collection
 from hushgram.pipelines.results import letter_folders, read_results, result_files
 from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
 from hushgram.schemas.messages import encode_message
-from hushgram.schemas.records import DeadLetter, Histogram
+from hushgram.schemas.records import DeadLetter, Histogram, Key, Snapshot
 from hushgram.transforms.collection_index import cell_width
 from tests.helpers.reports import cut_times, make_batch_rows, make_batches_with_ids, make_report_rows
 
@@ -162,17 +162,57 @@ def read_topic(address: str, name: str) -> list[Any]:
     return messages
 
 
+def read_on_time_panes(output: Path) -> dict[Key, int]:
+    """By window how many reports its on-time pane has."""
+    on_time: dict[Key, int] = {}
+    for path in (output / "snapshots").glob("*/*-on_time.avro"):
+        with path.open("rb") as file:
+            for snapshot in map(Snapshot.from_avro, fastavro.reader(file)):
+                on_time[snapshot.key] = max(on_time.get(snapshot.key, 0), snapshot.reports)
+    return on_time
+
+
+def check_on_time_panes(
+    topic: Topic, collections: Mapping[str, Collection], accepted: Sequence[Mapping[str, Any]], output: Path
+) -> None:
+    """Each has every accepted report that was received by its window's end plus max_delay."""
+    received: dict[bytes, int] = {}
+    for message in read_topic(topic.broker.address, topic.name):
+        received.setdefault(message.value() or b"", message.timestamp()[1])
+    on_time = read_on_time_panes(output)
+    assert on_time
+    for key, reports in on_time.items():
+        required = 0
+        max_delay = collections[key.collection].windows.max_delay
+        for row in accepted:
+            matches = row["collection"] == key.collection and key.group in (None, row["group"])
+            if matches and key.window_start <= row["event_time"] < key.window_end:
+                received_at = received.get(encode_message(REPORT, row))  # None: it came in a batch
+                required += received_at is not None and received_at <= key.window_end + max_delay
+        assert reports >= required, key
+
+
 class Topic:
     """A topic, created with this many partitions, or with 0 an existing one. Messages go to partitions in turn."""
 
     def __init__(self, broker: Any, name: str, partitions: int = 4) -> None:
-        from confluent_kafka import Producer
-
         self.broker, self.name, self.sent_count, self.partitions = broker, name, 0, max(1, partitions)
         if partitions:
             broker.create_topic(name, partitions)
+        self._connect()
+
+    def _connect(self) -> None:
+        from confluent_kafka import Producer
+
         # Patience: some tests take the broker away.
-        self.producer = Producer({"bootstrap.servers": broker.address, "enable.idempotence": True, "log_level": 0})
+        settings = {"bootstrap.servers": self.broker.address, "enable.idempotence": True, "log_level": 0}
+        self.producer = Producer(settings)
+
+    def grow(self, partitions: int) -> None:
+        """Adds partitions, so that there are this many; messages go to all of them in turn from now on."""
+        self.broker.add_partitions(self.name, partitions)
+        self.partitions = partitions
+        self._connect()  # a producer that has been there before may hear of them minutes later
 
     @property
     def options(self) -> list[str]:

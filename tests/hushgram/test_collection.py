@@ -101,6 +101,15 @@ WRONG = [
     ),
     ({"mechanism": "piecewise", "intervals": "any_shape"}, "intervals", "smooth with piecewise"),
     ({"buckets": 8192, "intervals": "any_shape"}, "intervals", "any_shape takes at most 4096"),
+    ({"quantiles": 0.99}, "quantiles", "a list of shares of the values, such as [0.99, 0.999]"),
+    ({"quantiles": [0.5, 0]}, "quantiles[1]", "a number between 0 and 1"),
+    ({"quantiles": [1.0]}, "quantiles[0]", "a number between 0 and 1"),
+    ({"quantiles": [float("nan")]}, "quantiles[0]", "a number between 0 and 1"),
+    ({"quantiles": [99]}, "quantiles[0]", "a number between 0 and 1, as 0.99 for 99 %"),
+    ({"quantiles": ["p99"]}, "quantiles[0]", "a number between 0 and 1"),
+    ({"quantiles": [0.3, 0.1 + 0.2]}, "quantiles[1]", "each share only once"),
+    ({"quantiles": [0.99], "mechanism": "piecewise"}, "quantiles", "none with piecewise, which estimates a mean only"),
+    ({"quantiles": [n / 200 for n in range(1, 102)]}, "quantiles", "at most 100"),
     ({"minimum_reports": -1}, "minimum_reports", "whole number from 0"),
     ({"groups": "DE"}, "groups", "a list of labels"),
     ({"groups": ["DE", "DE"]}, "groups[1]", "each label only once"),
@@ -319,6 +328,7 @@ def test_only_parameters_of_the_law_change_the_revision():
         {"stopping": "converged"},
         {"smoothing": "adaptive"},
         {"intervals": "any_shape"},
+        {"quantiles": (0.99, 0.999)},
     ]
     irrelevant_changes += [{"estimator": "em"}, {"windows": Windows(size=1000, every=1000)}, {"low": 0.0, "epsilon": 1}]
     assert {replace(c, **change).revision for change in irrelevant_changes} == {c.revision}

@@ -47,6 +47,20 @@ def test_intervals_of_the_log_spline_cover_the_truth(shape, reports):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("estimator", ["ems", "log_spline"])
+def test_intervals_of_extreme_quantiles_cover_the_truth(shape, estimator):
+    # At a coverage of 95 %, 30 or fewer of 40 has probability 2.1e-5, for each of 16.
+    shares = [0.001, 0.01, 0.99, 0.999]
+    collection = Collection(name="c", low=0, high=1, buckets=128, epsilon=1, estimator=estimator, quantiles=shares)
+    rng, truth, reports = np.random.default_rng(12), SHAPES[shape], 100_000
+    tallies = [collection.tally(collection.simulate(truth.rvs(reports, random_state=rng), rng)) for _ in range(40)]
+    values = truth.ppf(shares)
+    bounds = [estimate.interval("quantile", shares) for estimate in collection.estimate_many(tallies)]
+    assert min(sum((low <= values) & (values <= high) for low, high in bounds)) > 30
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "options"),
     [

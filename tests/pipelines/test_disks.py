@@ -51,6 +51,7 @@ def list_commands(base, output):
         "simulate": ["simulate", *collections, "--reports", "20000", "--output", f"{output}/reports"],
         "packed": ["simulate", *collections, "--packed", "--reports", "90000", "--output", f"{output}/reports"],
         "rollup": ["rollup", *collections, "--input", f"{base}/results", "--output", f"{output}/merged"],
+        "export": ["export", f"{base}/results", "--output", f"{output}/tables", "--format", "csv"],
         "view": ["view", f"{base}/results", "--output", f"{output}/page.html"],
         "plan": ["plan", *collections, "--reports", "100", "--runs", "2", "--plot", f"{output}/plan.png"],
     }

@@ -10,6 +10,7 @@ from hushgram.pipelines.cli import command
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.results import read_results
 from hushgram.pipelines.rollup import merge
+from hushgram.quantile_shares import STANDARD_SHARES
 from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
 from tests.helpers.reports import DAY, HOUR, compute_tallies, encode_avro_file, find_windows, make_report_rows
 
@@ -22,6 +23,7 @@ collections:
     buckets: 16
     epsilon: 1.0
     minimum_reports: 1
+    quantiles: [0.999, 0.5]
     windows: {size: 1h, max_age: 30d, time_zone: Europe/Berlin}
 """
 
@@ -136,6 +138,20 @@ def results(tmp_path_factory):
     options = ["--as-of", "2026-04-10", "--output", str(folder / "results")]
     assert command.main(["aggregate", *arguments, *options]) == 0
     return folder, commute, rows
+
+
+def test_a_batch_and_its_rollup_have_the_quantiles_of_the_collection_or_others(results, tmp_path):
+    folder, *_ = results
+    arguments = ["rollup", "--collections", str(folder / "collections.yaml"), "--input", str(folder / "results")]
+    assert command.main([*arguments, "--window", "1d", "--output", str(tmp_path / "own")]) == 0
+    assert command.main([*arguments, "--output", str(tmp_path / "other"), "--quantiles", "0.9,0.25"]) == 0
+    for where, shares in (
+        (folder / "results", (*STANDARD_SHARES, 0.999)),
+        (tmp_path / "own", (*STANDARD_SHARES, 0.999)),
+        (tmp_path / "other", (0.25, 0.9)),
+    ):
+        snapshots = read_results(str(where), "snapshots", Snapshot.from_avro)
+        assert {tuple(quantile.share for quantile in s.quantiles) for s in snapshots} == {shares}
 
 
 def test_rollup_uses_the_time_zone_of_the_collection_or_another(results, tmp_path, capsys):

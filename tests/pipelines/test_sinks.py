@@ -43,6 +43,13 @@ def arguments(tmp_path):
         (["bigquery:results.snapshots"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
         (["bigquery:p.d.t.u"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
         (["bigquery:p.d.t;drop"], ["allowed: bigquery:PROJECT.DATASET.TABLE"]),
+        (["iceberg:"], ["got 'iceberg:', allowed: iceberg:CATALOG/NAMESPACE.TABLE"]),
+        (["iceberg:lake"], ["allowed: iceberg:CATALOG/NAMESPACE.TABLE"]),
+        (["iceberg:lake/snapshots"], ["allowed: iceberg:CATALOG/NAMESPACE.TABLE"]),
+        (
+            ["iceberg:nowhere/a.b"],
+            ["--sink iceberg:nowhere/a.b: no catalogue 'nowhere'", "PYICEBERG_CATALOG__NOWHERE__URI"],
+        ),
         (["postgresql:results"], ["allowed: postgresql://USER@HOST/DATABASE"]),
         (["postgresql://localhost:x:y/%zz"], ["allowed: postgresql://USER@HOST/DATABASE"]),
         (["postgresql://localhost/x?no=such"], ["allowed: postgresql://USER@HOST/DATABASE"]),
@@ -84,11 +91,11 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(arguments, capsys,
 
 
 @pytest.mark.parametrize("sink", [TABLE, "prometheus:x.prom", "kafka:out", "mysql://a:secret@b/c", "nothing"])
-def test_a_rollup_takes_a_database_only(arguments, capsys, sink):
+def test_a_rollup_takes_tables_only(arguments, capsys, sink):
     options = ["--input", "nowhere", "--output", "never", "--sink", sink]
     assert command.main(["rollup", *arguments["aggregate"][:2], *options]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "allowed: postgresql://USER@HOST/DATABASE only" in line
+    assert "allowed: postgresql://USER@HOST/DATABASE or iceberg:CATALOG/NAMESPACE.TABLE only" in line
     assert "secret" not in line
 
 

@@ -12,9 +12,10 @@ import pytest
 from uhi.typing.plottable import PlottableHistogram
 
 from hushgram import Collection, NotEstimableError
+from hushgram.quantile_shares import STANDARD_SHARES
 from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.records import Key, Pane, Snapshot
-from hushgram.transforms.estimation import SHARES, snapshots
+from hushgram.transforms.estimation import snapshots
 from hushgram.transforms.tallies import Tallies
 
 DOMAINS = {
@@ -69,8 +70,8 @@ def test_a_snapshot_answers_with_the_intervals_that_it_holds(estimate_and_snapsh
     estimate, snapshot = estimate_and_snapshot
     for statistic in ("mean", "variance", "std", "median"):
         assert snapshot.interval(statistic) == estimate.interval(statistic)
-    assert [array.tolist() for array in snapshot.interval("quantile", SHARES)] == [
-        array.tolist() for array in estimate.interval("quantile", SHARES)
+    assert [array.tolist() for array in snapshot.interval("quantile", STANDARD_SHARES)] == [
+        array.tolist() for array in estimate.interval("quantile", STANDARD_SHARES)
     ]
     assert type(snapshot.interval("quantile", 0.25).low) is float
     assert snapshot.interval("quantile", 3 * 0.05) == estimate.interval("quantile", 0.15)
@@ -178,7 +179,7 @@ def test_snapshots_are_compared_by_the_intervals_that_they_hold(estimate_and_sna
     assert stored.pvalue is None
     assert stored.mean == own.mean
     assert stored.std == own.std
-    assert np.array_equal(stored.quantile(SHARES), own.quantile(SHARES))
+    assert np.array_equal(stored.quantile(STANDARD_SHARES), own.quantile(STANDARD_SHARES))
     assert all(map(np.array_equal, stored.curve(), own.curve()))
     assert snapshot.compare(other, growing=True).median.high > stored.median.high
     early = replace(other, pane=Pane(timing="early"))

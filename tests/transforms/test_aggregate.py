@@ -342,6 +342,7 @@ def test_every_public_name_is_documented_with_an_example():
     [
         ("apache_beam", "import hushgram.beam", "hushgram.beam needs Apache Beam: pip install 'hushgram[beam]'"),
         ("psycopg", "import hushgram.beam as hg; hg.UpsertIntoPostgreSQL", "pip install 'hushgram[postgresql]'"),
+        ("pyiceberg", "import hushgram.beam as hg; hg.UpsertIntoIceberg", "pip install 'hushgram[iceberg]'"),
         ("confluent_kafka", "import hushgram.beam as hg; hg.ReadReportsFromKafka", "pip install 'hushgram[kafka]'"),
     ],
 )
@@ -364,7 +365,7 @@ def test_a_missing_library_is_named_with_its_extra(hidden, code, message):
 def test_what_is_not_installed_is_left_out_of_the_names_and_of_help():
     code = (
         "import sys\n"
-        "sys.modules.update(dict.fromkeys(('psycopg', 'confluent_kafka', 'google.cloud')))\n"
+        "sys.modules.update(dict.fromkeys(('psycopg', 'pyiceberg', 'confluent_kafka', 'google.cloud')))\n"
         "import inspect, pydoc, hushgram.beam as hg\n"
         "from hushgram.beam import *\n"
         "members = dict(inspect.getmembers(hg))\n"

@@ -1,4 +1,4 @@
-"""Each id of a stream counts once: against a plain dict, through saves and losses of state, and across forgetting."""
+"""Each id of a stream counts once: through losses of state, and across forgetting."""
 
 import copy
 from collections import Counter
@@ -13,7 +13,7 @@ from hushgram import Collection, Windows
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms import deduplication
 from hushgram.transforms.collection_index import CollectionIndex
-from hushgram.transforms.deduplication import DeduplicateStream, SeenIds, ids_of
+from hushgram.transforms.deduplication import DeduplicateStream
 from hushgram.transforms.uploads import Uploads, pieces
 
 MAX_AGE = 16_000
@@ -24,61 +24,9 @@ COLLECTION = Collection(
 INDEX = CollectionIndex.of([COLLECTION])
 
 
-def id_bytes(number):
-    return number.to_bytes(16, "big")
-
-
-numbers = st.lists(st.tuples(st.integers(0, 12), st.integers(-30, 30)), max_size=8)
-steps = st.lists(st.one_of(numbers, st.integers(-40, 60), st.just("reload"), st.just("compact")), max_size=20)
-
-
-@pytest.mark.parametrize("chunk", [1, 3, 1 << 16])
-@settings(max_examples=150, deadline=None)
-@given(steps, st.integers(1, 9))
-def test_ids_are_known_until_they_expire_however_they_are_saved_and_loaded(chunk, actions, grain):
-    expected_ids, seen, saved = {}, SeenIds(grain), []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deduplication, "CHUNK_IDS", chunk)
-        for step in actions:
-            if step == "reload":
-                seen = SeenIds(grain, reversed(saved))
-            elif step == "compact":
-                saved = list(seen.chunks())
-                assert all(0 < len(chunk_bytes) - 8 <= 16 * chunk for chunk_bytes in saved)
-            elif isinstance(step, int):
-                seen.forget(step)
-                saved = list(seen.chunks())
-                expected_ids = {id_: expiry for id_, expiry in expected_ids.items() if expiry > step}
-            else:
-                expected = []
-                for number, expiry in step:
-                    expected.append(number not in expected_ids)
-                    while expiry % grain:
-                        expiry += 1
-                    expected_ids.setdefault(number, expiry)
-                is_new, chunks = seen.add(
-                    [id_bytes(n) for n, _ in step], np.array([e for _, e in step], dtype=np.int64)
-                )
-                saved += chunks
-                assert is_new.tolist() == expected
-            assert len(seen) == len(expected_ids)
-            assert seen.next_expiry == min(expected_ids.values(), default=None)
-
-
-def test_ids_as_columns_are_sixteen_bytes_each():
-    pairs = np.array([[1, 2], [2**64 - 1, 0]], dtype=np.uint64)
-    assert [len(id_) for id_ in ids_of(pairs)] == [16, 16]
-    assert ids_of(pairs[::-1]) == ids_of(pairs)[::-1]
-    assert len(set(ids_of(np.array([[1, 2], [2, 1], [1, 2]], dtype=np.uint64)))) == 2
-    assert ids_of(pairs[:0]) == []
-
-
-def test_chunks_of_the_first_version_are_read():
-    # The content of a checkpoint of the first version; a change here counts duplicates of a running job.
-    golden = bytes.fromhex("e803000000000000" + "00" * 15 + "01" + "00" * 15 + "02")
-    seen = SeenIds(1000, [golden])
-    assert (len(seen), seen.next_expiry) == (2, 1000)
-    assert list(SeenIds(1000).add([id_bytes(1), id_bytes(2)], np.array([7, 1000]))[1]) == [golden]
+def make_ids(numbers):
+    """Ids as columns hold them."""
+    return np.array([divmod(number, 2**64) for number in numbers], dtype=np.uint64).reshape(-1, 2)
 
 
 class ShardState:
@@ -128,7 +76,7 @@ def make_uploads(rows):
         group=zeros - 1,
         event_time=np.array([event_time for _, event_time in rows], dtype=np.int64),
         has_id=np.ones(len(rows), dtype=bool),
-        id=np.array([divmod(number, 2**64) for number, _ in rows], dtype=np.uint64).reshape(-1, 2),
+        id=make_ids(number for number, _ in rows),
         sizes=zeros + 1,
         cells=zeros,
     )

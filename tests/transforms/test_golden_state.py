@@ -1,8 +1,8 @@
 """The bytes of checkpoints and savepoints of earlier versions are read by this version.
 
-Version 2 adds events, heavy ends and warm starts, version 3 how far snapshots can be trusted; everything else is
-written as before. A line that has to change here locks running jobs out: give the new form a version of its own, and
-keep reading the old.
+Version 2 adds events, heavy ends and warm starts, version 3 how far snapshots can be trusted, version 4 keys as text
+and distributions for Prometheus; everything else is written as before. A line that has to change here locks running
+jobs out: give the new form a version of its own, and keep reading the old.
 """
 
 import json
@@ -20,8 +20,9 @@ from hushgram.estimators.log_spline.model import Hyperparameters
 from hushgram.estimators.log_spline.warm_start import WarmStart
 from hushgram.schemas.records import DeadLetter, Events, Histogram, Key, Pane, Quantile, Series, Snapshot
 from hushgram.transforms.coders import DeadLetterCoder, HistogramCoder, KeyCoder, SeriesCoder, SnapshotCoder
-from hushgram.transforms.deduplication import DeduplicateStream, SeenIds
+from hushgram.transforms.deduplication import DeduplicateStream
 from hushgram.transforms.estimation import EstimateStream
+from hushgram.transforms.seen_ids import SeenIds
 from hushgram.transforms.sinks.latest import Board
 from hushgram.transforms.sinks.prometheus import KeepBoard
 from hushgram.transforms.sources.directory_state import Directory
@@ -34,6 +35,7 @@ FOLDER = Path(__file__).parent / "golden"
 GOLDEN = json.loads((FOLDER / "checkpoint-1.json").read_text())
 GOLDEN_2 = json.loads((FOLDER / "checkpoint-2.json").read_text())
 GOLDEN_3 = json.loads((FOLDER / "checkpoint-3.json").read_text())
+GOLDEN_4 = json.loads((FOLDER / "checkpoint-4.json").read_text())
 
 KEY = Key("commute", "DE", 1_767_225_600_000, 1_767_229_200_000)
 PANE = Pane(generation=2, index=3, timing="late")
@@ -57,7 +59,7 @@ HISTOGRAM = Histogram(KEY, PANE, {FIRST: (6, np.array([0, 1, 2, 3, 0]))})
 LETTER = DeadLetter("too_old", 3, "by a day", "reports[0]", 17, 1_767_225_600_123, b"\xc3\x01payload")
 EVENTS = Events(1_767_225_600_001, 1_767_229_199_999, 5)
 WARM_START = WarmStart(bytes(range(8)), 1024, Hyperparameters(4.5, 2.25), (0.5, -1.25, 0.0))
-BOARD = Board.merge([Board.of_snapshot(SNAPSHOT), Board.of_letter(LETTER)])
+BOARD = Board.merge([Board.of_snapshot(replace(SNAPSHOT, probabilities=None)), Board.of_letter(LETTER)])
 
 VALUES = {
     **{f"accumulator, {name}": (CombineTallies().get_accumulator_coder(), value) for name, value in TALLIES.items()},
@@ -110,9 +112,16 @@ SINCE_3 = {
         ),
     ),
     "board for Prometheus": (
-        KeepBoard.BOARD.coder, Board.of_snapshot(replace(SNAPSHOT, central_epsilon=0.125, lying_bound=0.03125)),
+        KeepBoard.BOARD.coder,
+        Board.of_snapshot(replace(SNAPSHOT, probabilities=None, central_epsilon=0.125, lying_bound=0.03125)),
     ),
 }  # fmt: skip
+SINCE_4 = {
+    "a histogram": SINCE_2["a histogram"],
+    "a histogram without events": SINCE_2["a histogram without events"],
+    "a snapshot": SINCE_3["a snapshot"],
+    "board for Prometheus": (KeepBoard.BOARD.coder, Board.of_snapshot(SNAPSHOT)),
+}
 
 
 def to_comparable(value):
@@ -130,6 +139,7 @@ def test_every_kind_of_state_has_golden_bytes():
     assert set(GOLDEN) == set(VALUES)
     assert set(GOLDEN_2) == set(SINCE_2)
     assert set(GOLDEN_3) == set(SINCE_3)
+    assert set(GOLDEN_4) == set(SINCE_4)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -144,7 +154,7 @@ def test_bytes_of_version_1_are_read(name):
     coder, value = VALUES[name]
     golden = bytes.fromhex(GOLDEN[name])
     assert to_comparable(coder.decode(golden)) == to_comparable(value)
-    if name not in SINCE_2 | SINCE_3:
+    if name not in SINCE_2 | SINCE_3 | SINCE_4:
         assert coder.encode(value) == golden
 
 
@@ -153,21 +163,31 @@ def test_bytes_of_version_2_are_read(name):
     coder, value = SINCE_2[name]
     golden = bytes.fromhex(GOLDEN_2[name])
     assert to_comparable(coder.decode(golden)) == to_comparable(value)
-    if name not in SINCE_3:
+    if name not in SINCE_3 | SINCE_4:
         assert coder.encode(value) == golden
 
 
 @pytest.mark.parametrize("name", GOLDEN_3)
-def test_bytes_of_version_3_are_read_and_written(name):
+def test_bytes_of_version_3_are_read(name):
     coder, value = SINCE_3[name]
     golden = bytes.fromhex(GOLDEN_3[name])
+    assert to_comparable(coder.decode(golden)) == to_comparable(value)
+    if name not in SINCE_4:
+        assert coder.encode(value) == golden
+
+
+@pytest.mark.parametrize("name", GOLDEN_4)
+def test_bytes_of_version_4_are_read_and_written(name):
+    coder, value = SINCE_4[name]
+    golden = bytes.fromhex(GOLDEN_4[name])
     assert to_comparable(coder.decode(golden)) == to_comparable(value)
     assert coder.encode(value) == golden
 
 
 def test_ids_of_version_1_are_known():
     seen = SeenIds(1000, [BytesCoder().decode(bytes.fromhex(GOLDEN["ids of a shard"]))])
-    new, _ = seen.add([bytes(range(16)), bytes(range(16, 32)), bytes(16)], np.array([1000, 1000, 1000]))
+    ids = np.frombuffer(bytes(range(32)) + bytes(16), dtype="<u8").reshape(-1, 2)
+    new, _ = seen.add(ids, np.array([1000, 1000, 1000]))
     assert new.tolist() == [False, False, True]
 
 

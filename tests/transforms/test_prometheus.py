@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
@@ -14,11 +15,15 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.utils import floatToGoString
 
-from hushgram.schemas.records import REASONS, DeadLetter, Key, Snapshot
+from hushgram import Collection
+from hushgram.schemas.records import REASONS, DeadLetter, Key, Pane, Snapshot
 from hushgram.transforms.aggregate import typed
+from hushgram.transforms.estimation import snapshots as estimate_windows
 from hushgram.transforms.sinks.latest import Board, BoardCoder
 from hushgram.transforms.sinks.prometheus import ExposeToPrometheus, exposition
+from hushgram.transforms.tallies import Tallies
 from tests.helpers.reports import HOUR, START
 from tests.helpers.tables import HOSTILE, MEAN, WAVE, make_snapshot
 
@@ -46,6 +51,23 @@ def make_labels(key, **more):
     return frozenset({"collection": key.collection, **({"group": key.group} if key.group else {}), **more}.items())
 
 
+def expected_histogram(s):
+    """By the snapshot's own distribution function, at the edges of 32 parts, or of all buckets if there are fewer."""
+    if s.probabilities is None:
+        return {}
+    count = s.probabilities.size
+    edges = s.edges[np.linspace(0, count, min(32, count) + 1).round().astype(int)]
+    shares = [*(float(s.cdf(edge)) for edge in edges[:-1]), 1.0, 1.0]
+    return {
+        **{
+            ("hushgram_value_bucket", make_labels(s.key, le=floatToGoString(edge))): pytest.approx(s.reports * share)
+            for edge, share in zip([*edges.tolist(), math.inf], shares, strict=True)
+        },
+        ("hushgram_value_count", make_labels(s.key)): s.reports,
+        ("hushgram_value_sum", make_labels(s.key)): s.reports * s.mean,
+    }
+
+
 def expected_samples(newest, refused, unreadable, ending=""):
     """The expected samples, computed from the snapshots."""
     samples = {}
@@ -71,6 +93,7 @@ def expected_samples(newest, refused, unreadable, ending=""):
                 ("hushgram_quantile_low", quantile_labels): q.low,
                 ("hushgram_quantile_high", quantile_labels): q.high,
             }
+        samples |= expected_histogram(s)
     for reason in REASONS:
         samples[f"hushgram_refused_reports{ending}", frozenset({"reason": reason}.items())] = refused.get(reason, 0)
     samples[f"hushgram_unreadable_places{ending}", frozenset()] = unreadable
@@ -90,6 +113,35 @@ def test_numbers_that_are_not_finite_are_written_as_prometheus_writes_them():
     snapshot = replace(make_snapshot(MEAN), mean=math.inf, mean_low=-math.inf, mean_high=math.nan)
     lines = exposition(Board.of_snapshot(snapshot), streaming=False).splitlines()
     assert [line.rpartition(" ")[2] for line in lines if line.startswith("hushgram_mean")] == ["+Inf", "-Inf", "NaN"]
+
+
+@pytest.mark.parametrize(
+    "collection",
+    [
+        Collection(name="c", low=-5, high=180, buckets=1024, epsilon=1),
+        Collection(name="c", low=1, high=1e6, scale="log", buckets=100, epsilon=1),
+        Collection(name="c", low=0, high=63, integer=True, buckets=64, epsilon=1),
+        Collection(name="c", low=0, high=1, buckets=64, epsilon=1, mechanism="haar"),
+    ],
+    ids=["linear", "log", "whole numbers", "negative parts"],
+)
+def test_a_histogram_rises_over_the_same_few_edges_in_every_window(collection):
+    ends = []
+    for reports in (0, 7, 5000):
+        rng = np.random.default_rng(reports)
+        cells = collection.simulate(collection.domain.from_unit(rng.beta(2, 5, reports)), seed=1)
+        tallies = Tallies({collection.revision: (reports, collection.tally(cells))} if reports else {})
+        [snapshot] = estimate_windows(collection, [(Key("c", None, START, START + HOUR), Pane(), tallies)])
+        families = text_string_to_metric_families(exposition(Board.of_snapshot(snapshot), streaming=True))
+        [family] = [family for family in families if family.name == "hushgram_value_bucket"]
+        counts = [sample.value for sample in family.samples]
+        assert counts == sorted(counts)
+        assert (counts[0], counts[-2], counts[-1]) == (0, reports, reports)
+        ends.append([sample.labels["le"] for sample in family.samples])
+    assert ends[0] == ends[1] == ends[2]
+    assert len(ends[0]) == 34
+    assert list(map(float, ends[0])) == sorted(map(float, ends[0]))
+    assert [float(ends[0][place]) for place in (0, -2, -1)] == [*collection.domain.from_unit([0, 1]), math.inf]
 
 
 def test_refusals_of_a_stream_are_a_counter_and_those_of_a_batch_a_gauge():

@@ -14,6 +14,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from hushgram import Collection, Windows
 from hushgram.estimators.log_spline.warm_start import LARGEST
+from hushgram.quantile_shares import STANDARD_SHARES
 from hushgram.schemas.records import Key
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import in_branch
@@ -72,6 +73,21 @@ def estimate_from_scratch(panes):
     fn.start_bundle()
     assert [*map(list, map(fn.process, panes))] == [[]] * len(panes)
     return [value.value[0] for value in fn.finish_bundle()]
+
+
+@pytest.mark.parametrize("estimator", ["ems", "log_spline"])
+def test_every_pane_has_the_quantiles_of_the_collection(estimator):
+    collection = replace(PLAIN, estimator=estimator, quantiles=(0.5, 0.999, 0.0001))
+    fn, state, timer = EstimateStream(CollectionIndex.of([collection]), 0), FakeState(), FakeTimer()
+    fn.start_bundle()
+    panes = make_panes(collection, TIMINGS[:4])
+    found = [snapshot for pane in panes for snapshot, _ in fn.process(pane, state, timer)]
+    found += [value.value[0] for value in fn.finish_bundle()]
+    assert len(found) == 4
+    for snapshot in found:
+        shares = [quantile.share for quantile in snapshot.quantiles]
+        assert shares == [0.0001, *STANDARD_SHARES, 0.999]
+        assert [quantile.value for quantile in snapshot.quantiles] == snapshot.quantile(shares).tolist()
 
 
 def distance(snapshot, other):

@@ -9,12 +9,17 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import apache_beam as beam
+import numpy as np
 from apache_beam import coders
 from apache_beam.coders import typecoders
 
 from hushgram.schemas.records import DeadLetter, Quantile, Snapshot
+
+MOST_PARTS = 32
+"""Parts of the domain whose shares a board has: the more, the more series a monitor has to keep."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,8 @@ class Entry:
     quantiles: tuple[Quantile, ...]
     central_epsilon: float | None = None
     lying_bound: float | None = None
+    shares_up_to: tuple[tuple[float, float], ...] = ()
+    """Some edges of buckets and the shares of values up to them; none where the mechanism knows a mean only."""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -64,6 +71,7 @@ class Board:
             s.quantiles or (),
             s.central_epsilon,
             s.lying_bound,
+            shares_up_to(s),
         )
         return cls({(key.collection, key.group): entry})
 
@@ -87,13 +95,27 @@ class Board:
         return cls(entries, dict(refused), unreadable)
 
 
+def shares_up_to(snapshot: Snapshot) -> tuple[tuple[float, float], ...]:
+    """The distribution function at the edges of equal parts of the domain, the same edges in every window.
+
+    It rises from 0 to 1, also where an estimator lets single probabilities fall below zero.
+    """
+    if snapshot.probabilities is None:
+        return ()
+    count = snapshot.probabilities.size
+    bounds = np.linspace(0, count, min(MOST_PARTS, count) + 1).round().astype(np.int64)
+    rising = np.maximum.accumulate(np.concatenate([[0.0], np.cumsum(snapshot.probabilities)]))[bounds]
+    rising = np.append(np.clip(rising[:-1], 0.0, 1.0), 1.0)
+    return tuple(zip(snapshot.edges[bounds].tolist(), rising.tolist(), strict=True))
+
+
 class BoardCoder(coders.Coder):
     """Boards as JSON, never pickled: what a checkpoint holds, a later version must read."""
 
     def encode(self, value: Board) -> bytes:
         entries = sorted(value.entries.items(), key=lambda item: json.dumps(item[0]))
         content = {
-            "entries": [[*key, asdict(entry)] for key, entry in entries],
+            "entries": [[*key, _plain(entry)] for key, entry in entries],
             "refused": value.refused,
             "unreadable": value.unreadable,
         }
@@ -104,7 +126,8 @@ class BoardCoder(coders.Coder):
         entries = {}
         for collection, group, entry in content["entries"]:
             quantiles = tuple(Quantile(**quantile) for quantile in entry.pop("quantiles"))
-            entries[collection, group] = Entry(**entry, quantiles=quantiles)
+            shares = tuple((edge, share) for edge, share in entry.pop("shares_up_to", ()))
+            entries[collection, group] = Entry(**entry, quantiles=quantiles, shares_up_to=shares)
         return Board(entries, content["refused"], content["unreadable"])
 
     def is_deterministic(self) -> bool:
@@ -112,6 +135,11 @@ class BoardCoder(coders.Coder):
 
     def to_type_hint(self) -> type[Board]:
         return Board
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    """Without the shares where there are none, as before version 4."""
+    return {name: value for name, value in asdict(entry).items() if name != "shares_up_to" or value}
 
 
 typecoders.registry.register_coder(Board, BoardCoder)

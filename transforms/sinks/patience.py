@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TypeVar
 
 from hushgram.windows import format_duration
@@ -84,6 +85,28 @@ def patiently(
         else:
             OUTAGES.end(server)
             return result
+
+
+def within(seconds: float, attempt: Callable[[], Result]) -> Result:
+    """What the attempt returns, or a TimeoutError: for clients that wait without end for a server that is frozen.
+
+    What has not ended in time goes on by itself, unheard, so it must do no harm when it ends after all.
+    """
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(attempt())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():  # the attempt's own
+            raise
+        raise TimeoutError(f"no answer within {seconds:.0f} seconds") from None
 
 
 def one_line(error: Exception) -> str:

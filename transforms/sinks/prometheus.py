@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,12 @@ QUANTILES: dict[str, tuple[str, Callable[[Quantile], float]]] = {
     "hushgram_quantile_low": ("Lower end of the quantile's 95 % interval.", lambda quantile: quantile.low),
     "hushgram_quantile_high": ("Upper end of the quantile's 95 % interval.", lambda quantile: quantile.high),
 }
+VALUES = {
+    "hushgram_value_bucket": "Estimated number of reports in the newest window with a value up to le.",
+    "hushgram_value_count": "Reports in the newest window, of a distribution.",
+    "hushgram_value_sum": "Estimated sum of their values.",
+}
+"""A histogram as `histogram_quantile` takes it: of one window, so of gauges, which need no rate()."""
 REFUSED = "hushgram_refused_reports", "Reports that were not counted, by reason."
 UNREADABLE = "hushgram_unreadable_places", "Places that could not be read, with an unknown number of reports."
 
@@ -73,16 +80,34 @@ class _Families:
             yield metric_family(name, text, "gauge", known)
         for name, (text, end) in QUANTILES.items():
             samples = (
-                ({**labels_of(key), "share": f"{quantile.share:g}"}, end(quantile))
+                ({**labels_of(key), "share": f"{quantile.share:.12g}"}, end(quantile))
                 for key, entry in entries
                 for quantile in entry.quantiles
             )
             yield metric_family(name, text, "gauge", samples)
+        yield from value_families(entries)
         kind = "counter" if self.streaming else "gauge"
         # Every reason from the start, so that the first refusal is seen to be one more than none.
         refused = (({"reason": reason}, self.board.refused.get(reason, 0)) for reason in REASONS)
         yield metric_family(*REFUSED, kind, refused)
         yield metric_family(*UNREADABLE, kind, [({}, self.board.unreadable)])
+
+
+def value_families(entries: Sequence[tuple[tuple[str, str | None], Entry]]) -> Iterator[Any]:
+    """The distributions as histograms; the first bucket of each ends where the domain begins, and is empty."""
+    from prometheus_client.utils import floatToGoString
+
+    samples: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in VALUES}
+    for key, entry in entries:
+        if not entry.shares_up_to:
+            continue
+        labels, reports = labels_of(key), entry.reports
+        for edge, share in (*entry.shares_up_to, (math.inf, 1.0)):
+            samples["hushgram_value_bucket"].append(({**labels, "le": floatToGoString(edge)}, reports * share))
+        samples["hushgram_value_count"].append((labels, reports))
+        samples["hushgram_value_sum"].append((labels, reports * entry.mean))
+    for name, text in VALUES.items():
+        yield metric_family(name, text, "gauge", samples[name])
 
 
 def labels_of(key: tuple[str, str | None]) -> dict[str, str]:

@@ -34,6 +34,7 @@ from hushgram.transforms.sources.kafka_positions import (
     TopicError,
     adapted,
     beyond,
+    is_outdated,
 )
 from hushgram.transforms.sources.message_batch import Gap, MessageBatch, batch_by_minute, received_times
 from hushgram.transforms.sources.splittable import CALL_SECONDS, CLOCK_MARGIN, REST_SECONDS, Watermarks, advance, now
@@ -60,6 +61,9 @@ class ReadPolls(beam.DoFn):
 
     A consumer knows a topic by its name, and goes on at the same offset when the topic is deleted and created again. So
     the messages of a poll count only after a broker has confirmed that the topic still has its id.
+
+    The same answer shows new partitions. A poll's messages were received before the question, and empty partitions
+    follow the clock no further; so the watermark does not pass the messages of a partition that is yet to be found.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class ReadPolls(beam.DoFn):
                 messages = client.consume(limit, POLL_SECONDS)
                 taken = sorted_out(topic, messages)
                 self._log_troubles(topic, taken.troubles)
+                asked_at = now()
                 moved = self._moved(client, topic, share, positions, taken.missing)
                 if moved is None:
                     tracker.defer_remainder(Duration(REST_SECONDS))
@@ -109,6 +114,8 @@ class ReadPolls(beam.DoFn):
                 if now_at != positions:
                     # The client stands elsewhere; what it has brought is read again.
                     if tracker.try_claim(now_at.restriction()):
+                        if new := sorted(now_at.partitions.keys() - positions.partitions.keys()):
+                            LOG.warning("topic %s: new partitions, read from their beginning: %s", topic, new)
                         for gap in gaps:
                             LOG.warning("%s, offset %d: %s", gap.source, gap.position, gap.detail)
                             yield TimestampedValue(gap, Timestamp(micros=1000 * gap.received))
@@ -124,7 +131,7 @@ class ReadPolls(beam.DoFn):
                 size = sum(len(message) for message in messages) // max(1, len(messages))
                 limit = min(MOST, max(FEWEST, POLL_BYTES // max(1, size)))
             if caught_up:
-                positions = self._follow_the_clock(client, topic, positions)
+                positions = self._follow_the_clock(client, topic, positions, asked_at)
                 if not tracker.try_claim(positions.restriction()):
                     return
             advance(watermark, positions.received, self.max_delay)
@@ -157,6 +164,10 @@ class ReadPolls(beam.DoFn):
         it all. None if no broker says so: then the messages may be those of another topic."""
         state = self._described(topic)
         if state is None:
+            return None
+        if is_outdated(state, positions):
+            unheard = "the broker that answered has not heard of it yet"
+            self._log_troubles(topic, {(max(positions.partitions), "_OUTDATED"): unheard})
             return None
         now_at, gaps = adapted(topic, share, positions, state)
         if now_at != positions:
@@ -220,14 +231,11 @@ class ReadPolls(beam.DoFn):
             return None
         return None if answer is None else (answer[0], answer[1])
 
-    def _follow_the_clock(self, client: Any, topic: str, positions: Positions) -> Positions:
-        """With the received time of empty partitions moved on."""
-        for partition, position in positions.partitions.items():
-            request_time = now()
-            ends = self._ends(client, topic, partition)
-            if ends is not None and ends[1] <= position.offset and request_time - CLOCK_MARGIN > position.received:
-                positions = positions.moved(partition, replace(position, received=request_time - CLOCK_MARGIN))
-        return positions
+    def _follow_the_clock(self, client: Any, topic: str, positions: Positions, asked_at: int) -> Positions:
+        """With the received time of empty partitions moved on, to a moment before the partitions were asked for."""
+        ends = {partition: self._ends(client, topic, partition) for partition in positions.partitions}
+        empty = [partition for partition, at in positions.offsets.items() if (end := ends[partition]) and end[1] <= at]
+        return positions.followed(empty, asked_at - CLOCK_MARGIN)
 
     def _commit(self, client: Any, topic: str, positions: Positions) -> None:
         """Commits what was read before this call, for those who watch the lag; no count depends on it."""

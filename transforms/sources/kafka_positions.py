@@ -6,7 +6,7 @@ number; when it is deleted and created again, its id is another one, and every p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,6 +52,12 @@ class Positions:
     def moved(self, partition: int, position: Position) -> Positions:
         return replace(self, partitions={**self.partitions, partition: position})
 
+    def followed(self, empty: Iterable[int], received: int) -> Positions:
+        """The same, where nothing that was received earlier than this is to come from empty partitions."""
+        later = {partition: max(received, self.partitions[partition].received) for partition in empty}
+        moved = {partition: replace(self.partitions[partition], received=at) for partition, at in later.items()}
+        return replace(self, partitions={**self.partitions, **moved})
+
     @classmethod
     def of(cls, restriction: Restriction) -> Positions:
         topic_id, partitions = restriction
@@ -64,6 +70,14 @@ class Positions:
 
 class TopicError(RuntimeError):
     """A change of the topic after which counts could not be exact; the message says what to do."""
+
+
+def is_outdated(state: TopicState, positions: Positions) -> bool:
+    """Whether a broker described the topic as it was before it had all the partitions that are read.
+
+    Brokers of a cluster hear of new partitions one after the other. A topic of the same id has never fewer.
+    """
+    return bool(state.id) and state.id == positions.topic_id and state.partitions <= max(positions.partitions)
 
 
 def adapted(topic: str, share: tuple[int, int], positions: Positions, state: TopicState) -> tuple[Positions, list[Gap]]:

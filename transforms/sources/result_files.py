@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,6 +87,33 @@ def read_results(
     if not results:
         raise ResultsError(f"{directory}: {none_there(directory, kind)}")
     return results
+
+
+def each_best(
+    directory: str,
+    kind: str,
+    from_avro: Callable[[Mapping[str, Any]], Result],
+    report_passed_over: Callable[[Matched], None] = log_passed_over,
+) -> Iterator[tuple[str, Result]]:
+    """The best result of each window with the file that it is in, file by file: memory holds one file, and all keys.
+
+    Files are read twice, first for the rank of what they hold. What goes in between raises a FileNotFoundError.
+    """
+    paths = _paths(directory, kind, report_passed_over)
+    ranks: dict[Key, tuple[tuple[int, int, int], str]] = {}
+    for path in paths:
+        for result in read_result_file(path, kind, from_avro):
+            if result.key not in ranks or result.rank > ranks[result.key][0]:
+                ranks[result.key] = result.rank, path
+    if not ranks:
+        raise ResultsError(f"{directory}: {none_there(directory, kind)}")
+    for path in sorted({path for _, path in ranks.values()}):
+        for result in read_result_file(path, kind, from_avro):
+            if ranks.get(result.key) == (result.rank, path):
+                del ranks[result.key]  # two of one rank are one
+                yield path, result
+    if ranks:
+        raise FileNotFoundError(errno.ENOENT, "results changed while they were read", directory)
 
 
 def _paths(directory: str, kind: str, report_passed_over: Callable[[Matched], None]) -> list[str]:

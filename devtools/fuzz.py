@@ -1,0 +1,88 @@
+"""Damaged records thrown at the decoder in C, built with sanitizers: `python -m devtools.fuzz --minutes 10`.
+
+Any access outside of an array, anything that C leaves undefined, and any promise that is broken ends it with an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import numpy as np
+
+from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
+
+HERE = Path(__file__).parent
+SANITIZERS = "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"
+TEXTS = None, "", "DE", "FR", "commute!", "commute to work", "é", "😀" * 40
+SEEDS = 16
+
+
+def build(folder: Path) -> Path:
+    """The fuzzer, compiled into a folder."""
+    program = folder / "fuzz_decoder"
+    options = ["-std=c99", "-O1", "-g", "-Wall", "-Wextra", *SANITIZERS, f"-I{HERE.parent / 'schemas'}"]
+    subprocess.run(["cc", *options, str(HERE / "fuzz_decoder.c"), "-o", str(program)], check=True)
+    return program
+
+
+def write_seeds(folder: Path) -> list[Path]:
+    """Blocks of a few records of every kind: a byte for the kind, one for the count, then the records."""
+    rng, paths = np.random.default_rng(1), []
+    versions = [REPORT.parsed, *REPORT_BATCH.versions.values()]
+    for kind, version in enumerate(versions):
+        for number in range(SEEDS):
+            records, stream = list(_records(rng, 1 + number)), io.BytesIO()
+            for record in records:
+                fastavro.schemaless_writer(stream, version, record)
+            paths.append(folder / f"{kind}-{number}")
+            paths[-1].write_bytes(bytes([kind, len(records)]) + stream.getvalue())
+    return paths
+
+
+def _records(rng: np.random.Generator, count: int) -> Iterator[dict[str, Any]]:
+    for _ in range(count):
+        text = [TEXTS[place] for place in rng.integers(0, len(TEXTS), 2)]
+        yield {
+            "collection": text[0] or "",
+            "revision": rng.bytes(8),
+            "cell": int(rng.integers(0, 2**62)) >> int(rng.integers(0, 62)),
+            "cells": rng.bytes(int(rng.integers(0, 90))),
+            "event_time": int(rng.integers(-(2**62), 2**62)) >> int(rng.integers(0, 62)),
+            "group": text[1],
+            "id": rng.bytes(16) if rng.random() < 0.5 else None,
+            "ids": rng.bytes(16 * int(rng.integers(0, 6))) if rng.random() < 0.5 else None,
+        }
+
+
+def fuzz(seconds: int, start: int) -> str:
+    """What was tried in some seconds; `CalledProcessError` if anything was found."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        seeds = [str(path) for path in write_seeds(folder)]
+        command = [str(build(folder)), str(seconds), str(start), *seeds]
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m devtools.fuzz", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long")
+    parser.add_argument("--seed", type=int, default=1, help="where random numbers start; the same one repeats a run")
+    arguments = parser.parse_args(argv)
+    try:
+        print(fuzz(round(60 * arguments.minutes), arguments.seed))
+    except subprocess.CalledProcessError as error:
+        print(f"ended with {error.returncode}: what was found stands above", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
