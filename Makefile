@@ -84,6 +84,7 @@ benchmarks: setup packages
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.batch
 	$(BIN)/python -m benchmarks.packing
+	$(BIN)/python -m benchmarks.framing
 	$(BIN)/python -m benchmarks.ids
 	$(BIN)/python -m benchmarks.stream
 	$(BIN)/python -m benchmarks.view

@@ -7,6 +7,7 @@ from devtools.jobs import Job
 from devtools.postgres import Postgres
 from devtools.processes import ProcessError
 from devtools.prometheus import Prometheus
+from devtools.registry import Registry
 from devtools.tools import InstallError, ToolMissingError
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "Postgres",
     "ProcessError",
     "Prometheus",
+    "Registry",
     "ToolMissingError",
 ]

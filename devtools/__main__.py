@@ -17,6 +17,7 @@ from devtools.broker import Broker, kafka
 from devtools.flink import Cluster, Ports, flink, job_server
 from devtools.iceberg_catalog import catalog_jars
 from devtools.processes import ProcessError, Service
+from devtools.registry import apicurio
 from devtools.tools import InstallError, ToolMissingError, tools_folder
 
 
@@ -65,7 +66,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def install(options: argparse.Namespace) -> None:
-    for tool in (kafka, flink, job_server, prism, boot, catalog_jars):
+    for tool in (kafka, apicurio, flink, job_server, prism, boot, catalog_jars):
         print(f"{tool.__name__.replace('_', ' '):12}  {tool(options.tools)}", flush=True)
 
 

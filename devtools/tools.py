@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 HOW_TO_GET = {
     "java": "Flink, Kafka, Iceberg and clients need Java 17 or later: on Debian `apt-get install default-jdk-headless`",
-    "mvn": "Flink, Kafka, Iceberg and a client are put together by Maven: on Debian `apt-get install maven`",
+    "mvn": "Flink, Kafka, a registry, Iceberg and a client come by Maven: on Debian `apt-get install maven`",
     "go": "Prism, Beam's boot program and a client are built from source, with Go 1.25 or later: see https://go.dev/doc/install",
     "initdb": "the tables are tested on a PostgreSQL server: on Debian `apt-get install postgresql`",
     "setpriv": "PostgreSQL refuses to be run by root: on Debian `apt-get install util-linux`",

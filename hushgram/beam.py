@@ -25,6 +25,7 @@ if find_spec("apache_beam") is None:
 
 from hushgram.schemas.records import DeadLetter, Histogram, Key, Pane, Snapshot
 from hushgram.transforms.aggregate import AggregatedReports, AggregateReports
+from hushgram.transforms.schema_registry import SchemaRegistry
 from hushgram.transforms.sinks.result_files import WriteDeadLetters, WriteHistograms, WriteSnapshots
 from hushgram.transforms.sources.avro_files import ReadReports
 from hushgram.transforms.sources.directory import WatchReports
@@ -32,6 +33,7 @@ from hushgram.transforms.sources.result_files import ResultsError, read_histogra
 
 if TYPE_CHECKING:
     from hushgram.transforms.sinks.bigquery import InsertIntoBigQuery as InsertIntoBigQuery
+    from hushgram.transforms.sinks.dead_letter_topic import PublishDeadLetters as PublishDeadLetters
     from hushgram.transforms.sinks.iceberg import UpsertIntoIceberg as UpsertIntoIceberg
     from hushgram.transforms.sinks.kafka import PublishToKafka as PublishToKafka
     from hushgram.transforms.sinks.postgresql import UpsertIntoPostgreSQL as UpsertIntoPostgreSQL
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 _EXTRAS = {
     "ExposeToPrometheus": ("sinks.prometheus", "prometheus_client", "prometheus"),
     "InsertIntoBigQuery": ("sinks.bigquery", "google.cloud.bigquery", "gcp"),
+    "PublishDeadLetters": ("sinks.dead_letter_topic", "confluent_kafka", "kafka"),
     "PublishToKafka": ("sinks.kafka", "confluent_kafka", "kafka"),
     "ReadReportsFromKafka": ("sources.kafka", "confluent_kafka", "kafka"),
     "ReadReportsFromPubSub": ("sources.pubsub", "google.cloud.pubsub", "gcp"),
@@ -60,11 +63,13 @@ __all__ = [
     "InsertIntoBigQuery",
     "Key",
     "Pane",
+    "PublishDeadLetters",
     "PublishToKafka",
     "ReadReports",
     "ReadReportsFromKafka",
     "ReadReportsFromPubSub",
     "ResultsError",
+    "SchemaRegistry",
     "Snapshot",
     "UpsertIntoIceberg",
     "UpsertIntoPostgreSQL",

@@ -13,6 +13,7 @@ from hushgram.pipelines.cli.tables import table_lines
 from hushgram.pipelines.formatting import shown
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.dead_messages import DeadMessage
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.sources.avro_files import ranges, read_range
 from hushgram.transforms.uploads import Uploads
@@ -79,4 +80,4 @@ def _outcomes(parser: Parser, files: Mapping[str, int]) -> Iterator[Uploads | De
     for path, size in files.items():
         for part in ranges(path, size):
             for read in read_range(*part):
-                yield from parser.parse(read)
+                yield from (outcome for outcome in parser.parse(read) if not isinstance(outcome, DeadMessage))

@@ -14,22 +14,27 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PBegin
 
 from hushgram import Collection, CollectionError
-from hushgram.pipelines.cli import sinks
+from hushgram.pipelines.cli import registry, sinks
 from hushgram.pipelines.cli.console import (
     UsageError,
     check_generation,
     collections_in,
     command_parser,
+    dead_letter_topic,
+    offsets_in,
     say,
     start_in,
 )
 from hushgram.pipelines.cli.options import parse
 from hushgram.pipelines.cli.outputs import RESULTS, check_directory
+from hushgram.pipelines.cli.registry import registry_in
 from hushgram.pipelines.runners import DATAFLOW, Engine, for_stream, job_errors, only_translated, pipeline_with
 from hushgram.pipelines.stable_ids import NamedIds
 from hushgram.pipelines.staging import staged_requirements
 from hushgram.transforms.aggregate import AggregateReports
 from hushgram.transforms.run_store import committed_runs
+from hushgram.transforms.schema_registry import SchemaRegistry
+from hushgram.transforms.sinks.dead_letter_topic import PublishDeadLetters
 from hushgram.transforms.sinks.files import FORMATS
 from hushgram.transforms.sinks.result_files import WriteDeadLetters, WriteHistograms, WriteSnapshots
 from hushgram.transforms.sources.directory import PATIENCE_MS, WatchReports
@@ -52,6 +57,8 @@ class StreamJob:
     format: str
     generation: int
     sinks: tuple[sinks.Sink, ...]
+    registry: SchemaRegistry | None = None
+    refused: PublishDeadLetters | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,10 +79,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kafka-properties",
         metavar="FILE",
-        help="with --kafka: properties of librdkafka, one name=value a line, for TLS, SASL and the like",
+        help=f"with --kafka: {registry.PROPERTIES}; for TLS, SASL and the like",
     )
+    registry.add_arguments(parser, "snapshots of --sink kafka:")
     parser.add_argument(
         "--output", required=True, metavar="DIR", help="the folder for snapshots, histograms and dead letters"
+    )
+    parser.add_argument(
+        "--dead-letters",
+        metavar="kafka:TOPIC",
+        help="with --kafka: a topic that refused messages go to, too, whole, with the reason in headers",
     )
     sinks.add_argument(parser)
     parser.add_argument("--format", choices=FORMATS, default="avro", help="the format of the results (default: avro)")
@@ -92,16 +105,35 @@ def job_of(options: argparse.Namespace, engine: Engine) -> StreamJob:
         for name in ("topic", "kafka_properties"):
             if getattr(options, name):
                 raise UsageError(f"--{name.replace('_', '-')}: only with --kafka")
+    registry.check_combination(options)
     kafka = _kafka(options) if options.kafka else None
     patience = sinks.patience_in(options)
     source, named = _source(options, collections, engine, kafka)
+    refused = _refused(options, kafka, patience)
+    looked_up = (
+        registry_in(options.schema_registry, kafka.file, patience) if kafka and options.schema_registry else None
+    )
     here = not engine.outlives_command
     if here:
         check_directory("--output", options.output, RESULTS)
-    others = sinks.sinks_of(
-        options.sink, sinks.SinkContext(streaming=True, here=here, kafka=kafka, patience_seconds=patience)
-    )
-    return StreamJob(collections, source, named, _absolute(options.output), options.format, options.generation, others)
+    framed_by = looked_up if options.framed else None
+    context = sinks.SinkContext(streaming=True, here=here, kafka=kafka, patience_seconds=patience, framed_by=framed_by)
+    others = sinks.sinks_of(options.sink, context)
+    results = (_absolute(options.output), options.format, options.generation, others)
+    return StreamJob(collections, source, named, *results, looked_up, refused)
+
+
+def _refused(options: argparse.Namespace, kafka: sinks.Kafka | None, patience: float) -> PublishDeadLetters | None:
+    """The topic of `--dead-letters`, which must be there."""
+    if not options.dead_letters:
+        return None
+    topic = dead_letter_topic(options.dead_letters)
+    if kafka is None:
+        raise UsageError("--dead-letters: only with --kafka, to the same brokers")
+    if topic == options.topic:
+        raise UsageError(f"--dead-letters: got {topic!r}, which is the topic of reports, allowed: another one")
+    offsets_in(topic, kafka.properties, kafka.file, latest=True)
+    return PublishDeadLetters(topic, kafka.properties, kafka.file, patience)
 
 
 def _kafka(options: argparse.Namespace) -> sinks.Kafka:
@@ -134,7 +166,8 @@ def _source(
     assert kafka is not None
     topic_id, offsets = start_in(options.topic, kafka.properties, kafka.file, latest=options.first == "latest")
     together = engine.partitions_together
-    source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, together, topic_id)
+    whole = bool(options.schema_registry or options.dead_letters)
+    source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, together, topic_id, whole)
     return source, f"{options.topic} at {options.kafka}, {len(offsets)} partitions"
 
 
@@ -169,7 +202,12 @@ def file_pause(collections: Iterable[Collection]) -> int:
 def build(pipeline: beam.Pipeline, job: StreamJob) -> None:
     """The pipeline as a sentence."""
     reads = pipeline | "Read" >> job.source
-    results = reads | "Aggregate" >> AggregateReports(job.collections, generation=job.generation)
+    results = reads | "Aggregate" >> AggregateReports(
+        job.collections,
+        generation=job.generation,
+        schema_registry=job.registry,
+        refused_messages=job.refused,
+    )
     pause = file_pause(job.collections.values())
     results.snapshots | "Write snapshots" >> WriteSnapshots(job.output, job.format, pause)
     results.histograms | "Write histograms" >> WriteHistograms(job.output, job.format, pause)
@@ -199,7 +237,8 @@ def execute(job: StreamJob, engine: Engine, for_beam: Sequence[str]) -> int:
         say("the job is translated, and was not started")
         return 0
     engine.submitted()
-    places = ", ".join([job.output, *(sink.name for sink in job.sinks)])
+    refused = [] if job.refused is None else [f"kafka:{job.refused.topic}"]
+    places = ", ".join([job.output, *(sink.name for sink in job.sinks), *refused])
     say(f"reading {job.source_name}, on {engine.name}; results go to {places}")
     try:
         with job_errors():

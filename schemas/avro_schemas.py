@@ -40,6 +40,17 @@ class Definition:
         assert isinstance(parsed, dict)
         return parsed
 
+    def text_of(self, version: dict[str, Any] | None = None) -> str:
+        """The text of one of the `versions`, by default the last, as it is registered: with the documentation.
+
+        Registries compare texts, and serializers take no white space at their ends along.
+        """
+        if version is None or version is self.parsed:
+            return self.text.strip()
+        names, schema = field_names(version), json.loads(self.text)
+        fields = [part for part in schema["fields"] if part["name"] in names]
+        return json.dumps({**schema, "fields": fields}, indent=2)
+
     @cached_property
     def undated(self) -> dict[str, Any]:
         """The same without dates: a time is the number it is, and may lie outside the calendar."""

@@ -103,6 +103,23 @@ def decode_each(version: dict[str, Any], bodies: Sequence[bytes]) -> tuple[Repor
     return _columns(data, decoded), {place: DAMAGES[decoded.damage[place]] for place in damaged}
 
 
+def resolve_each(
+    definition: Definition, writer: dict[str, Any], bodies: Sequence[bytes]
+) -> tuple[ReportColumns, dict[int, str]]:
+    """The same for records of another writer, which are resolved into ours."""
+    records: list[dict[str, Any]] = []
+    damaged: dict[int, str] = {}
+    for place, body in enumerate(bodies):
+        try:
+            [record] = decode_one_by_one(definition, writer, 1, body)
+            from_records(definition, [record])
+        except DamagedError as error:
+            damaged[place] = str(error)
+        else:
+            records.append(record)
+    return from_records(definition, records), damaged
+
+
 def canonical_form(writer: dict[str, Any]) -> str:
     """A schema's parsing canonical form, empty if it is no schema."""
     try:

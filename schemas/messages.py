@@ -1,10 +1,14 @@
-"""Single messages, as they travel on a topic: Avro's single-object encoding, one at a time or a whole poll at once."""
+"""Single messages, as they travel on a topic, one at a time or a whole poll at once.
+
+They are in Avro's single-object encoding, which names the schema by its fingerprint, or name it by an id that a
+registry knows.
+"""
 
 from __future__ import annotations
 
 import io
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,9 +18,11 @@ import numpy as np
 
 from hushgram._arrays import IntArray
 from hushgram.schemas.avro_schemas import BY_FINGERPRINT, REPORT, REPORT_BATCH, Definition
-from hushgram.schemas.columns import ReportColumns, decode_each, decode_one_by_one
+from hushgram.schemas.columns import ReportColumns, decode_each, decode_one_by_one, resolve_each
 from hushgram.schemas.container import DamagedError
+from hushgram.schemas.framing import FRAME, frame, id_of_frame
 from hushgram.schemas.records import Reason
+from hushgram.schemas.resolution import Writer
 
 MARKER = b"\xc3\x01"
 PREFIX = len(MARKER) + 8
@@ -43,16 +49,40 @@ class RefusedMessage:
     reports: int | None = None
 
 
-def encode_message(definition: Definition, record: Mapping[str, Any], version: bytes | None = None) -> bytes:
+@dataclass(frozen=True)
+class Unusable:
+    """Why messages that name a schema are refused: nobody knows it, or it is none of a report."""
+
+    reason: Reason
+    detail: str
+
+
+Lookup = Callable[[bytes], Writer | Unusable]
+"""What a registry has under an id, with the byte that an id begins with."""
+
+
+def encode_message(
+    definition: Definition, record: Mapping[str, Any], version: bytes | None = None, schema_id: int | None = None
+) -> bytes:
     """One record as a message: two marker bytes, the schema's fingerprint, the record.
 
-    Given the fingerprint of an earlier version, as that has it: without the fields that came later.
+    Given the fingerprint of an earlier version, as that has it: without the fields that came later. Given the id of the
+    schema in a registry, framed by that instead.
     """
     fingerprint = definition.fingerprint if version is None else version
     stream = io.BytesIO()
-    stream.write(MARKER + fingerprint)
+    stream.write(MARKER + fingerprint if schema_id is None else frame(schema_id))
     fastavro.schemaless_writer(stream, definition.versions[fingerprint], dict(record))
     return stream.getvalue()
+
+
+def reframe(message: bytes, frames: Mapping[bytes, bytes]) -> bytes:
+    """A message in the single-object encoding with another beginning, by the one that it has.
+
+    >>> reframe(MARKER + REPORT.fingerprint + b"record", {MARKER + REPORT.fingerprint: frame(7)}).hex(" ", 1)
+    '00 00 00 00 07 72 65 63 6f 72 64'
+    """
+    return frames[message[:PREFIX]] + message[PREFIX:]
 
 
 def encode_report(record: Mapping[str, Any]) -> bytes:
@@ -136,38 +166,81 @@ def decode_message(message: bytes) -> tuple[Definition, dict[str, Any]]:
 
 
 def decode_reports(
-    messages: Sequence[bytes | None],
+    messages: Sequence[bytes | None], schemas: Lookup | None = None, ids: Sequence[bytes | None] | None = None
 ) -> tuple[list[Decoded], list[RefusedMessage]]:
-    """The reports of a whole poll as columns, by schema, each with its messages' places; and what cannot be used."""
+    """The reports of a whole poll as columns, by schema, each with its messages' places; and what cannot be used.
+
+    `schemas` is asked once for each id that messages name; without it only those in the single-object encoding are
+    read. `ids` are those in the headers of messages.
+    """
     refused: list[RefusedMessage] = []
-    places: dict[bytes, list[int]] = {prefix: [] for prefix in BY_PREFIX}
+    kinds = _Kinds(schemas)
+    alike = kinds.by_beginning
     for index, message in enumerate(messages):
-        same = places.get(message[:PREFIX]) if message is not None else None
+        named = None if ids is None else ids[index]
+        same = alike.get(message[:PREFIX]) if message is not None and named is None else None
+        if same is None and message is not None and len(message) <= LARGEST_MESSAGE:
+            same = kinds.find(message, named)
         if message is None or same is None or len(message) > LARGEST_MESSAGE:
-            refused.append(_unusable(index, message))
+            refused.append(_unusable(index, message, kinds.unusable, named))
         else:
             same.append(index)
     decoded: list[Decoded] = []
-    for prefix, indices in places.items():
+    for writer, size, indices in kinds.all:
         if not indices:
             continue
-        definition, writer = BY_PREFIX[prefix]
-        bodies = [messages[index][PREFIX:] for index in indices]  # type: ignore[index]  # None has no definition
-        columns, damaged = decode_each(writer, bodies)
-        for place, detail in damaged.items():
-            refused.append(
-                RefusedMessage(indices[place], "undecodable", detail, 1 if definition.counts_reports else None)
-            )
+        bodies = [messages[index][size:] for index in indices]  # type: ignore[index]  # None is of no kind
+        columns, damaged = (
+            decode_each(writer.schema, bodies)
+            if writer.is_ours
+            else resolve_each(writer.definition, writer.schema, bodies)
+        )
+        reports = 1 if writer.definition.counts_reports else None
+        refused += [RefusedMessage(indices[place], "undecodable", detail, reports) for place, detail in damaged.items()]
         if len(columns):
             decoded.append((np.delete(np.array(indices, dtype=np.int64), list(damaged)), columns))
     return decoded, refused
 
 
-def _unusable(index: int, message: bytes | None) -> RefusedMessage:
+class _Kinds:
+    """The places of a poll's messages by the schema that they were written with, and how many bytes name it."""
+
+    def __init__(self, schemas: Lookup | None) -> None:
+        self.schemas = schemas
+        self.all: list[tuple[Writer, int, list[int]]] = [(writer, PREFIX, []) for writer in BY_PREFIX.values()]
+        self.by_beginning = {prefix: kind[2] for prefix, kind in zip(BY_PREFIX, self.all, strict=True)}
+        self.by_id: dict[tuple[bytes, int], list[int] | None] = {}
+        self.unusable: dict[bytes, Unusable] = {}
+
+    def find(self, message: bytes, named: bytes | None) -> list[int] | None:
+        """The places of messages like this one, whose beginning is new, or whose header names an id."""
+        schema_id, size = (id_of_frame(message), FRAME) if named is None else (named, 0)
+        if schema_id is None or self.schemas is None:
+            return None
+        if (schema_id, size) not in self.by_id:
+            found, places = self.schemas(schema_id), list[int]()
+            if isinstance(found, Writer):
+                self.all.append((found, size, places))
+                self.by_id[schema_id, size] = places
+            else:
+                self.by_id[schema_id, size], self.unusable[schema_id] = None, found
+        same = self.by_id[schema_id, size]
+        if size and same is not None:
+            # Records of one collection begin alike, so that few beginnings come here, and all others are found at once.
+            self.by_beginning[message[:PREFIX]] = same
+        return same
+
+
+def _unusable(
+    index: int, message: bytes | None, unusable: Mapping[bytes, Unusable], named: bytes | None
+) -> RefusedMessage:
     if message is None:
         return RefusedMessage(index, "undecodable", "a message without a value")
     if len(message) > LARGEST_MESSAGE:
         return RefusedMessage(index, "too_large", f"{len(message)} bytes, allowed: {LARGEST_MESSAGE}")
+    found = unusable.get(message[:FRAME] if named is None else named)
+    if found is not None:
+        return RefusedMessage(index, found.reason, found.detail)
     try:
         return RefusedMessage(index, "unknown_schema", f"a {_definition_of(message).name} is no report")
     except DamagedError as error:
@@ -176,6 +249,9 @@ def _unusable(index: int, message: bytes | None) -> RefusedMessage:
 
 def _definition_of(message: bytes) -> Definition:
     if message[: len(MARKER)] != MARKER or len(message) < PREFIX:
+        if id_of_frame(message) is not None:
+            number = int.from_bytes(message[1:FRAME], "big")
+            raise DamagedError(f"schema id {number} of a registry, or damaged; --schema-registry was not given")
         raise DamagedError("no single-object message: it does not begin with C3 01 and a fingerprint")
     definition = BY_FINGERPRINT.get(message[len(MARKER) : PREFIX])
     if definition is None:
@@ -184,7 +260,7 @@ def _definition_of(message: bytes) -> Definition:
 
 
 BY_PREFIX = {
-    MARKER + fingerprint: (definition, version)
+    MARKER + fingerprint: Writer(definition, version, is_ours=True)
     for definition in (REPORT, REPORT_BATCH)
     for fingerprint, version in definition.versions.items()
 }

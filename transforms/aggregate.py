@@ -15,11 +15,20 @@ from hushgram.schemas.records import DeadLetter, Histogram, Series, Snapshot
 from hushgram.transforms.arguments import Collections, check_collections, check_milliseconds, check_reports, check_whole
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.commit import CommitRun
-from hushgram.transforms.counting import DEAD_LETTERS, IDENTIFIED, ParseAndTally, TallyUploads, branches, in_branch
+from hushgram.transforms.counting import (
+    DEAD_LETTERS,
+    DEAD_MESSAGES,
+    IDENTIFIED,
+    ParseAndTally,
+    TallyUploads,
+    branches,
+    in_branch,
+)
 from hushgram.transforms.deduplication import COUNTED_IDS, DeduplicateBatch, DeduplicateStream
 from hushgram.transforms.estimation import EstimateWindows
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.runs import Attempt
+from hushgram.transforms.schema_registry import SchemaRegistry
 from hushgram.transforms.sources.message_batch import BatchMessages, Read
 from hushgram.transforms.tallies import Tallies
 from hushgram.transforms.windowing import CombineWindows, PaneOfWindow
@@ -41,11 +50,13 @@ class AggregatedReports(NamedTuple):
 
 
 class CountedReports(NamedTuple):
-    """The panes of each setting of windows, the dead letters, and in a batch run the upload ids that were counted."""
+    """The panes of each setting of windows, the dead letters, in a batch run the upload ids that were counted, and the
+    messages that were refused, where the parser keeps them."""
 
     panes: dict[str, PCollection[PaneOfWindow]]
     dead_letters: PCollection[DeadLetter]
     ids: PCollection[tuple[int, int]] | None
+    dead_messages: PCollection[Any] | None
 
 
 @dataclass
@@ -71,6 +82,10 @@ class AggregateReports(beam.PTransform[PCollection[Reports], AggregatedReports])
         generation: A correction that counts fewer reports than an earlier result takes a higher one.
         fanout: Hot keys are first combined on this many workers; 0 leaves it to the runner. It has no effect on
             unbounded input.
+        schema_registry: Where schemas are looked up that messages name by id, in front or in a header; messages in the
+            single-object encoding are read beside them. A registry that is away is waited for.
+        refused_messages: Takes the messages that were refused, as they are: such as `PublishDeadLetters`. The source
+            must keep keys and headers (`whole`), if they are to be there. Dead letters come out as without it.
 
     >>> import apache_beam as beam, hushgram
     >>> from apache_beam.testing.util import assert_that, equal_to
@@ -88,6 +103,8 @@ class AggregateReports(beam.PTransform[PCollection[Reports], AggregatedReports])
     as_of: int | None = None
     generation: int = 0
     fanout: int = 0
+    schema_registry: SchemaRegistry | None = None
+    refused_messages: beam.PTransform[PCollection[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -99,7 +116,10 @@ class AggregateReports(beam.PTransform[PCollection[Reports], AggregatedReports])
     def expand(self, reports: PCollection[Reports]) -> AggregatedReports:
         check_reports(reports)
         as_of = time.time_ns() // 1_000_000 if self.as_of is None else self.as_of
-        counted = count_reports(reports, Parser(self.index, as_of), self.fanout)
+        parser = Parser(self.index, as_of, self.schema_registry, whole=self.refused_messages is not None)
+        counted = count_reports(reports, parser, self.fanout)
+        if counted.dead_messages is not None and self.refused_messages is not None:
+            counted.dead_messages | "Refused messages" >> self.refused_messages
         results = [
             panes | f"Estimate, {name}" >> EstimateWindows(in_branch(self.index, name), self.generation)
             for name, panes in counted.panes.items()
@@ -137,10 +157,11 @@ def count_reports(
     """Reports counted by window; `attempt` is that of a batch run, one of many into a folder."""
     streaming = not reports.is_bounded
     windows = branches(parser.index)
+    outputs = [DEAD_LETTERS, IDENTIFIED, *([DEAD_MESSAGES] if parser.whole else [])]
     parsed = (
         reports  # PCollection[Read | bytes | dict]
         | "Batch messages" >> BatchMessages()  # PCollection[Read]
-        | "Parse and tally" >> beam.ParDo(ParseAndTally(parser)).with_outputs(DEAD_LETTERS, IDENTIFIED, *windows)
+        | "Parse and tally" >> beam.ParDo(ParseAndTally(parser)).with_outputs(*outputs, *windows)
     )
     identified = typed(parsed[IDENTIFIED], tuple[int, bytes])  # (shard, uploads)
     if not streaming:
@@ -161,7 +182,8 @@ def count_reports(
         typed(unique[DEAD_LETTERS], DeadLetter),
     ) | "All dead letters" >> beam.Flatten()
     ids = None if attempt is None else typed(unique[COUNTED_IDS], tuple[int, int])
-    return CountedReports(panes, dead_letters, ids)
+    dead_messages = typed(parsed[DEAD_MESSAGES], Any) if parser.whole else None
+    return CountedReports(panes, dead_letters, ids, dead_messages)
 
 
 def typed(elements: PCollection[Any], element_type: Any) -> PCollection[Any]:

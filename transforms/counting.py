@@ -20,12 +20,13 @@ from hushgram._arrays import IntArray
 from hushgram.mechanisms import Mechanism
 from hushgram.schemas.records import DeadLetter, Events, Series
 from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.dead_messages import DeadMessage
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.sources.message_batch import LETTER_MINUTE, Read
 from hushgram.transforms.tallies import Tallies
 from hushgram.transforms.uploads import Uploads, pieces
 
-DEAD_LETTERS, IDENTIFIED = "dead_letters", "identified"
+DEAD_LETTERS, IDENTIFIED, DEAD_MESSAGES = "dead_letters", "identified", "dead_messages"
 MAX_BUFFERED_COUNTS = 1 << 22
 """Partial tallies with more counts are sent on before their bundle ends: 32 MB."""
 MAX_UNCOUNTED_CELLS = 1 << 16
@@ -218,6 +219,9 @@ class ParseAndTally(TallyUploads):
     def process(self, element: Read) -> Iterator[Any]:
         received = self.parser.received(element)
         for outcome in self.parser.parse(element):
+            if isinstance(outcome, DeadMessage):  # its dead letter came out before it
+                yield TaggedOutput(DEAD_MESSAGES, tuple(outcome))
+                continue
             Metrics.counter("reports", "read").inc(outcome.reports or 0)
             Metrics.DelegatingCounter(READ_IN_PROCESS, process_wide=True).inc(outcome.reports or 0)
             if isinstance(outcome, DeadLetter):

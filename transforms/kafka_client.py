@@ -36,8 +36,28 @@ class KafkaError(Exception):
     """Something about Kafka that a person has to put right."""
 
 
+REGISTRY = "schema.registry."
+"""Properties of the schema registry's client begin so."""
+REGISTRY_CREDENTIALS = ("basic.auth.", "bearer.auth.", "ssl.", "proxy")
+"""What they may be about: all else is settled."""
+
+
 def read_properties(path: str) -> dict[str, str]:
     """Properties of librdkafka from a file of `name=value` lines; `#` begins a comment line."""
+    return {name: value for name, value in _read(path).items() if not name.startswith(REGISTRY)}
+
+
+def registry_properties(path: str) -> dict[str, str]:
+    """Properties of the schema registry's client from the same file, without what they begin with there."""
+    found = {name.removeprefix(REGISTRY): value for name, value in _read(path).items() if name.startswith(REGISTRY)}
+    for name in found:
+        if not name.startswith(REGISTRY_CREDENTIALS):
+            allowed = ", ".join(f"{REGISTRY}{part}…" for part in REGISTRY_CREDENTIALS)
+            raise KafkaError(f"{path}: got {REGISTRY}{name}, allowed: {allowed}")
+    return found
+
+
+def _read(path: str) -> dict[str, str]:
     try:
         lines = read_text(path).split("\n")
     except OSError as error:

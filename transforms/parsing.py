@@ -5,7 +5,7 @@ A report, or a batch of them, is accepted or refused as a whole, for the first r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,10 +13,13 @@ import numpy as np
 from hushgram.schemas.avro_schemas import REPORT_KINDS, Definition
 from hushgram.schemas.columns import DamagedRecordError, ReportColumns, decode
 from hushgram.schemas.container import LARGEST_BLOCK, DamagedError, inflate
-from hushgram.schemas.messages import decode_reports
+from hushgram.schemas.framing import Headers, id_in_headers
+from hushgram.schemas.messages import Decoded, RefusedMessage, decode_reports
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import CollectionIndex
-from hushgram.transforms.judging import Refusal, accept
+from hushgram.transforms.dead_messages import DeadMessage, dead_message
+from hushgram.transforms.judging import Refusal, accept, judge
+from hushgram.transforms.schema_registry import SchemaRegistry, client_of
 from hushgram.transforms.sources.avro_files import BlockRun, Damage
 from hushgram.transforms.sources.message_batch import Gap, MessageBatch, Read
 from hushgram.transforms.uploads import Uploads
@@ -28,6 +31,10 @@ class Parser:
 
     index: CollectionIndex
     as_of: int = 0
+    registry: SchemaRegistry | None = None
+    """Where schemas are looked up that messages name by id; without it, such messages are refused."""
+    whole: bool = False
+    """Whether messages that are refused come out as they are, too, for a topic of dead letters."""
 
     def received(self, read: Read) -> int:
         """When the last of what was read was received."""
@@ -35,7 +42,7 @@ class Parser:
             return self.as_of if read.received is None else int(read.received[-1])
         return self.as_of if read.received is None else read.received
 
-    def parse(self, read: Read) -> Iterator[Uploads | DeadLetter]:
+    def parse(self, read: Read) -> Iterator[Uploads | DeadLetter | DeadMessage]:
         if isinstance(read, MessageBatch):
             yield from self._parse_messages(read)
             return
@@ -82,21 +89,36 @@ class Parser:
         for refusal in refusals:
             yield _dead_letter(refusal, run.source, run.blocks[0].offset, received)
 
-    def _parse_messages(self, batch: MessageBatch) -> Iterator[Uploads | DeadLetter]:
+    def _parse_messages(self, batch: MessageBatch) -> Iterator[Uploads | DeadLetter | DeadMessage]:
         count, is_stream = len(batch.messages), batch.received is not None
         received = np.full(count, self.as_of) if batch.received is None else batch.received
-        decoded, refused = decode_reports(batch.messages)
+        decoded, refused = self.decode(batch.messages, batch.headers)
         for places, columns in decoded:
-            uploads, refusals = accept(self.index, columns, received[places], aged=is_stream)
+            judgement = judge(self.index, columns, received[places], aged=is_stream)
+            uploads = judgement.accepted
             if len(uploads):
                 yield uploads
-            for refusal in refusals:
+            for refusal in judgement.refusals():
                 first = int(places[refusal.first_row])
                 yield _dead_letter(refusal, batch.source, batch.position(first), int(received[first]))
+            for row in np.flatnonzero(judgement.reason >= 0).tolist() if self.whole else ():
+                own = judgement.refusal(np.array([row]))
+                yield dead_message(batch, int(places[row]), own.reason, own.detail, decoded=True)
         for part in refused:
             position, payload = batch.position(part.index), batch.messages[part.index] or b""
             when = int(received[part.index])
             yield DeadLetter(part.reason, part.reports, part.detail, batch.source, position, when, payload)
+            if self.whole:
+                yield dead_message(batch, part.index, part.reason, part.detail, decoded=False)
+
+    def decode(
+        self, messages: Sequence[bytes | None], headers: Sequence[Headers | None] | None
+    ) -> tuple[list[Decoded], list[RefusedMessage]]:
+        """The reports of messages as columns, and what is none; waits for the registry where a schema is new."""
+        if self.registry is None:
+            return decode_reports(messages)
+        ids = [id_in_headers(part) for part in headers] if headers is not None and any(headers) else None
+        return decode_reports(messages, client_of(self.registry).schema, ids)
 
 
 def _dead_letter(refusal: Refusal, source: str, position: int | None, received: int) -> DeadLetter:

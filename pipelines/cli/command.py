@@ -27,11 +27,13 @@ COMMANDS = {
     "export": "write results as long tables for BI tools, as Parquet or CSV",
     "manifest": "write what devices need of a collection, for clients in any language",
     "conform": "examine a client in any language: does it keep its promise of privacy?",
+    "replay": "send dead letters of a topic again that are acceptable now",
+    "schemas": "print the schemas of reports and results, or put them into a schema registry",
     "collect": "take reports over HTTP, and keep them in files or a topic for aggregate and stream",
 }
 MODULES = {
     command: f"{command}.command"
-    for command in ("plan", "simulate", "compare", "changes", "view", "conform", "collect")
+    for command in ("plan", "simulate", "compare", "changes", "view", "conform", "collect", "replay")
 } | {"try": "trial.command"}
 """Commands that are a folder of files."""
 EXTRAS = {"collect": "collect"}

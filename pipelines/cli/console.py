@@ -120,6 +120,18 @@ def start_in(
     return found, offsets_in(topic, properties, properties_file, latest)
 
 
+def dead_letter_topic(text: str) -> str:
+    """The topic that `--dead-letters` names.
+
+    >>> dead_letter_topic("kafka:refused")
+    'refused'
+    """
+    scheme, _, topic = text.partition(":")
+    if scheme != "kafka" or not topic:
+        raise UsageError(f"--dead-letters: got {text!r}, allowed: kafka:TOPIC")
+    return topic
+
+
 def parse_time(option: str, text: str) -> int:
     """Milliseconds since 1970 from a time such as 2026-01-01T00:00Z; without a zone it is UTC."""
     try:

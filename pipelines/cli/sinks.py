@@ -13,8 +13,11 @@ import apache_beam as beam
 from hushgram._validation import CollectionError
 from hushgram.pipelines.cli.console import UsageError, offsets_in
 from hushgram.pipelines.cli.prometheus_file import prometheus_file
+from hushgram.pipelines.cli.registry import schema_id
+from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.aggregate import AggregatedReports
+from hushgram.transforms.schema_registry import SchemaRegistry
 from hushgram.transforms.sinks.kafka import PublishToKafka
 from hushgram.transforms.sinks.patience import DEFAULT_SECONDS, duration
 from hushgram.transforms.sinks.prometheus import ExposeToPrometheus
@@ -40,6 +43,8 @@ class SinkContext:
     kafka: Kafka | None = None
     patience_seconds: float = DEFAULT_SECONDS
     """How long a sink whose server is away is waited for."""
+    framed_by: SchemaRegistry | None = None
+    """Where snapshots that go to Kafka find the id of their schema; None is for the single-object encoding."""
 
 
 Write = Callable[[Sequence[Snapshot]], int]
@@ -63,7 +68,7 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_patience(parser: argparse.ArgumentParser) -> None:
     default = duration(DEFAULT_SECONDS)
-    text = f"how long a sink whose server is away is waited for (default: {default})"
+    text = f"how long a sink, or a schema registry, that is away is waited for (default: {default})"
     parser.add_argument("--sink-patience", default=default, metavar="TIME", help=text)
 
 
@@ -240,7 +245,8 @@ def _kafka(text: str, topic: str, context: SinkContext) -> Check:
 
     def check() -> Sink:
         offsets_in(topic, kafka.properties, kafka.file, latest=True)
-        return Sink(text, PublishToKafka(topic, kafka.properties, kafka.file, context.patience_seconds))
+        number = None if context.framed_by is None else schema_id(context.framed_by, SNAPSHOT)
+        return Sink(text, PublishToKafka(topic, kafka.properties, kafka.file, context.patience_seconds, number))
 
     return check
 

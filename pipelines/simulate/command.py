@@ -14,6 +14,7 @@ import numpy as np
 
 from hushgram import Collection
 from hushgram.mechanisms.base import chunks
+from hushgram.pipelines.cli import registry
 from hushgram.pipelines.cli.console import (
     UsageError,
     collections_in,
@@ -94,7 +95,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     live = parser.add_argument_group("live to Kafka", "events happen as they are sent; --output keeps the truth only")
     live.add_argument("--kafka", metavar="ADDRESS", help="brokers to send to, such as localhost:9092")
     live.add_argument("--topic", metavar="NAME", help="the topic to send to")
-    live.add_argument("--kafka-properties", metavar="FILE", help="properties of librdkafka, one name=value a line")
+    live.add_argument("--kafka-properties", metavar="FILE", help=registry.PROPERTIES)
+    registry.add_arguments(live, "messages")
     live.add_argument(
         "--rate", type=float, default=1000, metavar="R", help="reports of each collection a second (default: 1000)"
     )
@@ -128,6 +130,7 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError(f"--hours: got {options.hours:g}, allowed: more than zero, at most {MOST_HOURS:,}, ten years")
     if options.seed < 0:
         raise UsageError(f"--seed: got {options.seed}, allowed: a whole number of zero or more")
+    registry.check_combination(options)
     if not options.output and not options.kafka:
         raise UsageError("--output: missing; it may be left out with --kafka only")
     if options.output:
@@ -190,7 +193,8 @@ def _live(options: argparse.Namespace) -> Live:
     offsets_in(options.topic, {**properties, "group.id": "hushgram"}, options.kafka_properties, latest=True)
     faults = Faults(options.late, options.damaged, options.repeated)
     sent = (options.topic, properties, options.kafka_properties)
-    return Live(*sent, options.reports, options.rate, options.packed, options.ids, faults)
+    frames = registry.frames_in(options, options.kafka_properties)
+    return Live(*sent, options.reports, options.rate, options.packed, options.ids, faults, frames)
 
 
 def _write_files(options: argparse.Namespace, fleets: Sequence[Fleet], start: int, span: int) -> list[dict[str, Any]]:

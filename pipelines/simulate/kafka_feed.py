@@ -16,7 +16,7 @@ from hushgram.pipelines.domain_warnings import outside_words
 from hushgram.pipelines.formatting import shown
 from hushgram.pipelines.simulate.devices import Devices, Fleet, batches, columns, truth
 from hushgram.schemas.avro_schemas import REPORT_BATCH
-from hushgram.schemas.messages import encode_message
+from hushgram.schemas.messages import encode_message, reframe
 from hushgram.schemas.writer import encode_report_messages
 from hushgram.transforms.kafka_client import producer
 
@@ -49,6 +49,8 @@ class Live:
     ids: str | None
     """Of `uploads`, or of `reports` also within batches; or none."""
     faults: Faults
+    frames: Mapping[bytes, bytes] | None = None
+    """What messages begin with instead, by the beginning of the single-object encoding: ids of a schema registry."""
 
 
 @dataclass
@@ -71,6 +73,8 @@ def make_lot(collection: Collection, devices: Devices, live: Live, rng: np.rando
     else:
         messages = encode_report_messages(*columns(collection, devices, ids))
         rows = list(np.arange(len(devices))[:, None])
+    if live.frames is not None:
+        messages = [reframe(message, live.frames) for message in messages]
     fate = rng.random(len(messages))
     cut, twice = fate < live.faults.damaged, fate > 1 - live.faults.repeated
     whole = [part for part, is_cut in zip(rows, cut.tolist(), strict=True) if not is_cut]

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from devtools import Broker, Cluster, Postgres, Prometheus
+from devtools import Broker, Cluster, Postgres, Prometheus, Registry
 from devtools.beam import boot as boot_program
 from devtools.beam import prism as prism_program
 from devtools.jobs import ENDED
 from devtools.processes import Process, eventually, stop
 from hushgram import load_collections
+from hushgram.pipelines.cli import command
 from tests.helpers.pools import run_beam_pool
 from tests.helpers.streams import YAML, Topic, count_letters, read_tallies
 from tests.helpers.tools import run_or_skip
@@ -50,6 +51,14 @@ def collections(folder):
 @pytest.fixture(scope="session")
 def broker(folder):
     yield from _run_service(Broker(folder / "kafka"))
+
+
+@pytest.fixture(scope="session")
+def registry(folder):
+    """A schema registry that holds our schemas."""
+    for service in _run_service(Registry(folder / "registry")):
+        assert command.main(["schemas", "register", "--schema-registry", service.url]) == 0
+        yield service
 
 
 @pytest.fixture(scope="session")

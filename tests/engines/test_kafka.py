@@ -307,7 +307,7 @@ def test_a_broker_that_lost_messages_ends_running_and_resumed_streams(folder):
 
 
 def test_the_kafka_sink_waits_for_brokers_that_are_away(broker, topic, monkeypatch, caplog):
-    monkeypatch.setattr("hushgram.transforms.sinks.kafka.QUIET_SECONDS", 0.5)
+    monkeypatch.setattr("hushgram.transforms.sinks.topic_writer.QUIET_SECONDS", 0.5)
     sink = WriteToTopic(topic.name, {"bootstrap.servers": broker.address}, None)
     sink.setup()
     sink.start_bundle()

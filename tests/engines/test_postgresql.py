@@ -367,7 +367,7 @@ def test_exhausted_patience_and_final_errors_are_one_line(postgres, clerk):
     with closing(Writer(clerk)) as writer, pytest.raises(PostgreSQLError) as raised:
         writer.write([make_snapshot()])
     assert str(raised.value) == f"--sink {clerk}: permission denied for table hushgram_snapshots"
-    OUTAGES.end(postgres.url)
+    OUTAGES.end(f"--sink {postgres.url}")
 
 
 @pytest.mark.parametrize("name", ["aggregate", "rollup"])

@@ -52,27 +52,27 @@ def logged_lines(caplog):
 
 
 def test_attempts_go_on_until_the_server_is_back_and_pauses_grow_to_a_bound(clock, caplog):
-    assert patiently("db", make_failing_attempt(12), is_transient, 600) == "done"
+    assert patiently("--sink db", make_failing_attempt(12), is_transient, 600) == "done"
     assert clock.pauses == [0.25, 0.5, 1, 2, 4, 8, 10, 10, 10, 10, 10, 10]
     assert logged_lines(caplog) == ["--sink db: waiting, for at most 10m: away", "--sink db: back after 76 seconds"]
 
 
 def test_a_connection_that_is_restored_at_once_logs_nothing(clock, caplog):
-    assert patiently("db", make_failing_attempt(1), is_transient, 600) == "done"
+    assert patiently("--sink db", make_failing_attempt(1), is_transient, 600) == "done"
     assert logged_lines(caplog) == []
 
 
 def test_patience_ends_to_the_second(clock, caplog):
     with pytest.raises(OutOfPatienceError, match=r"not there after 1m \(--sink-patience\): away$"):
-        patiently("db", make_failing_attempt(1000), is_transient, 60)
+        patiently("--sink db", make_failing_attempt(1000), is_transient, 60)
     assert clock.now == 60
     assert logged_lines(caplog) == ["--sink db: waiting, for at most 1m: away"]
-    patience.OUTAGES.end("db")
+    patience.OUTAGES.end("--sink db")
 
 
 def test_no_patience_is_one_attempt(clock):
     with pytest.raises(OutOfPatienceError):
-        patiently("db", make_failing_attempt(1), is_transient, 0)
+        patiently("--sink db", make_failing_attempt(1), is_transient, 0)
     assert clock.pauses == []
 
 
@@ -81,9 +81,9 @@ def test_many_writers_that_wait_at_once_log_one_line(caplog):
 
     def wait_and_return():
         barrier.wait()
-        outages.begin("db", 60, "away")
+        outages.begin("--sink db", 60, "away")
         barrier.wait()
-        outages.end("db")
+        outages.end("--sink db")
 
     threads = [threading.Thread(target=wait_and_return) for _ in range(8)]
     for thread in threads:
@@ -131,7 +131,7 @@ def test_transient_postgresql_errors_are_waited_for(name):
 def test_postgresql_errors_that_only_a_person_can_fix_are_final(name, clock):
     error = getattr(psycopg.errors, name)("message")
     with pytest.raises(type(error)):
-        patiently("db", make_failing_attempt(5, error), is_transient, 600)
+        patiently("--sink db", make_failing_attempt(5, error), is_transient, 600)
     assert clock.pauses == []
 
 

@@ -16,7 +16,7 @@ from hushgram.schemas.messages import decode_message
 from hushgram.schemas.records import DeadLetter, Histogram, Snapshot
 from hushgram.transforms.folding import HISTOGRAMS, SNAPSHOTS
 from hushgram.transforms.kafka_client import KafkaError
-from hushgram.transforms.sinks import kafka, result_files
+from hushgram.transforms.sinks import result_files, topic_writer
 from hushgram.transforms.sinks.kafka import WriteToTopic
 from hushgram.transforms.sinks.patience import OUTAGES
 from hushgram.transforms.sinks.result_files import WriteDeadLetters, WriteHistograms, WriteSnapshots
@@ -170,7 +170,7 @@ class FakeProducer:
 
 
 def make_writer(monkeypatch, client):
-    monkeypatch.setattr(kafka, "producer", lambda properties, file, **options: client)
+    monkeypatch.setattr(topic_writer, "producer", lambda properties, file, **options: client)
     fn = WriteToTopic("out", {"bootstrap.servers": "there"}, None, 60)
     fn.setup()
     return fn
@@ -201,7 +201,7 @@ def test_a_bundle_fails_if_the_broker_did_not_accept_all_messages(monkeypatch, c
     with pytest.raises(KafkaError, match=r"^--sink kafka:out: [12] snapshots not taken \(--sink-patience\): ") as error:
         send_bundle(make_writer(monkeypatch, client), make_answer(), make_answer(index=1))
     assert "\n" not in str(error.value)
-    OUTAGES.end("kafka:out")
+    OUTAGES.end("--sink kafka:out")
 
 
 def test_a_kafka_client_with_a_full_buffer_is_flushed_first(monkeypatch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
@@ -13,13 +12,8 @@ from apache_beam.pvalue import PCollection
 from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.messages import encode_message
 from hushgram.schemas.records import Snapshot
-from hushgram.transforms.kafka_client import KafkaError, producer
-from hushgram.transforms.sinks.patience import DEFAULT_SECONDS, OUTAGES, duration
-
-QUIET_SECONDS = 5.0
-"""A longer wait for the brokers is logged."""
-MARGIN_SECONDS = 5.0
-"""The client gives up a message by itself, and reports it a moment later."""
+from hushgram.transforms.sinks.patience import DEFAULT_SECONDS
+from hushgram.transforms.sinks.topic_writer import TopicWriter
 
 
 @dataclass
@@ -37,17 +31,18 @@ class PublishToKafka(beam.PTransform[PCollection[Snapshot], PCollection[None]]):
     properties: Mapping[str, str]
     properties_file: str | None = None
     patience_seconds: float = DEFAULT_SECONDS
+    schema_id: int | None = None
+    """Of the Snapshot in a schema registry, to frame messages by; without it they are in the single-object encoding."""
 
     def expand(self, snapshots: PCollection[Snapshot]) -> PCollection[None]:
-        write = WriteToTopic(self.topic, self.properties, self.properties_file, self.patience_seconds)
+        write = WriteToTopic(self.topic, self.properties, self.properties_file, self.patience_seconds, self.schema_id)
         return snapshots | "Publish" >> beam.ParDo(write).with_output_types(None)
 
 
-class WriteToTopic(beam.DoFn):
-    """Each snapshot one message, in Avro's single-object encoding; a bundle ends when the broker has them all.
+class WriteToTopic(TopicWriter):
+    """Each snapshot one message: in Avro's single-object encoding, or framed by the id of its schema."""
 
-    The client itself tries again while brokers are away, until its patience is over, and keeps messages in their order.
-    """
+    what = "snapshots"
 
     def __init__(
         self,
@@ -55,46 +50,11 @@ class WriteToTopic(beam.DoFn):
         properties: Mapping[str, str],
         properties_file: str | None,
         patience_seconds: float = DEFAULT_SECONDS,
+        schema_id: int | None = None,
     ) -> None:
-        self.name, self.topic, self.patience_seconds = f"kafka:{topic}", topic, patience_seconds
-        self.properties, self.properties_file = dict(properties), properties_file
-
-    def setup(self) -> None:
-        self.client: Any = None
-
-    def start_bundle(self) -> None:
-        self.failed: list[str] = []
-        if self.client is None:
-            # Zero would be without end, and less than a second no time to connect.
-            milliseconds = min(2**31 - 1, max(1000, round(1000 * self.patience_seconds)))
-            more = {"message.timeout.ms": milliseconds}
-            self.client = producer(self.properties, self.properties_file, **more)
+        super().__init__("--sink", topic, properties, properties_file, patience_seconds)
+        self.schema_id = schema_id
 
     def process(self, element: Snapshot) -> None:
-        message = self.topic, encode_message(SNAPSHOT, element.to_avro()), element.key.text.encode()
-        try:
-            self.client.produce(*message, on_delivery=self._delivered)
-        except BufferError:  # the client holds as many as it may: memory has a bound
-            self._flush()
-            self.client.produce(*message, on_delivery=self._delivered)
-        self.client.poll(0)
+        self.send(encode_message(SNAPSHOT, element.to_avro(), schema_id=self.schema_id), element.key.text.encode())
         Metrics.counter("sinks", "snapshots").inc()
-
-    def finish_bundle(self) -> None:
-        self._flush()
-
-    def _flush(self) -> None:
-        left = self.client.flush(QUIET_SECONDS)
-        if left:
-            OUTAGES.begin(self.name, self.patience_seconds, f"{left} snapshots not taken yet")
-            left = self.client.flush(self.patience_seconds + MARGIN_SECONDS)
-        if left or self.failed:
-            # Raised, so that the engine does the bundle again: a snapshot must not be lost in silence.
-            reasons = "; ".join(dict.fromkeys(self.failed[:3])) or f"no answer for {duration(self.patience_seconds)}"
-            count = max(left, len(self.failed))
-            raise KafkaError(f"--sink {self.name}: {count} snapshots not taken (--sink-patience): {reasons}")
-        OUTAGES.end(self.name)
-
-    def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self.failed.append(error.str())

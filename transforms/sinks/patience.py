@@ -1,5 +1,7 @@
 """Patience with a server that is away: another attempt, and another, until it is back or the time is over.
 
+A server is known by the option that names it, such as `--sink kafka:snapshots`.
+
 One line is logged when the waiting begins and one when it ends, however many writers of a process wait.
 """
 
@@ -30,31 +32,31 @@ class OutOfPatienceError(Exception):
 
 
 class Outages:
-    """Which sinks are away, for all threads of this process."""
+    """Which servers are away, for all threads of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._since: dict[str, float] = {}
 
-    def begin(self, sink: str, patience_seconds: float, reason: str) -> None:
+    def begin(self, server: str, patience_seconds: float, reason: str) -> None:
         with self._lock:
-            if sink in self._since:
+            if server in self._since:
                 return
-            self._since[sink] = time.monotonic()
-        LOG.warning("--sink %s: waiting, for at most %s: %s", sink, duration(patience_seconds), reason)
+            self._since[server] = time.monotonic()
+        LOG.warning("%s: waiting, for at most %s: %s", server, duration(patience_seconds), reason)
 
-    def end(self, sink: str) -> None:
+    def end(self, server: str) -> None:
         with self._lock:
-            since = self._since.pop(sink, None)
+            since = self._since.pop(server, None)
         if since is not None:
-            LOG.warning("--sink %s: back after %.0f seconds", sink, time.monotonic() - since)
+            LOG.warning("%s: back after %.0f seconds", server, time.monotonic() - since)
 
 
 OUTAGES = Outages()
 
 
 def patiently(
-    sink: str,
+    server: str,
     attempt: Callable[[], Result],
     is_transient: Callable[[Exception], bool],
     patience_seconds: float,
@@ -75,13 +77,13 @@ def patiently(
             if deadline is None:
                 deadline = now + patience_seconds
             else:
-                OUTAGES.begin(sink, patience_seconds, one_line(error))
+                OUTAGES.begin(server, patience_seconds, one_line(error))
             if now >= deadline:
                 raise OutOfPatienceError(patience_seconds, error) from None
             time.sleep(min(pause, deadline - now))
             pause = min(2 * pause, LONGEST_PAUSE)
         else:
-            OUTAGES.end(sink)
+            OUTAGES.end(server)
             return result
 
 

@@ -139,7 +139,7 @@ class Writer:
         if not rows:
             return 0
         try:
-            return patiently(self.url, lambda: self._write(rows), is_transient, self.patience_seconds)
+            return patiently(f"--sink {self.url}", lambda: self._write(rows), is_transient, self.patience_seconds)
         except (psycopg.Error, OutOfPatienceError) as error:
             raise PostgreSQLError(f"--sink {self.url}: {one_line(error)}") from None
 

@@ -36,9 +36,11 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Gap]]):
     """All partitions in one element, or each in one of its own."""
     topic_id: str = ""
     """As brokers report it; without one, a topic that is created again is taken for the same."""
+    whole: bool = False
+    """With keys and headers: a header may name the schema, and a topic of dead letters has them too."""
 
     def expand(self, pipeline: PBegin) -> PCollection[MessageBatch | Gap]:
-        read = ReadPolls(self.properties, self.properties_file, self.max_delay)
+        read = ReadPolls(self.properties, self.properties_file, self.max_delay, self.whole)
         return (
             pipeline
             | "Partitions" >> beam.Create(self.elements())
@@ -59,12 +61,14 @@ class ReadReportsFromKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Ga
 
     Args:
         bootstrap_servers: Brokers to begin with, such as localhost:9092.
-        topic: Its messages are Avro's single-object encoding of a Report or a ReportBatch.
+        topic: Its messages are Avro's single-object encoding of a Report or a ReportBatch, or name their schema by its
+            id in a registry.
         start: earliest or latest: where to begin, unless an engine resumes from a checkpoint.
         max_delay_ms: How long after its event a report usually arrives, at most; the watermark waits for it, and what
             comes later is in late panes.
         properties_file: Properties of librdkafka, one name=value a line, for TLS, SASL and the like. It is read where
             clients run, so that secrets are in no job graph.
+        whole: With keys and headers, for `AggregateReports` with a schema registry or a topic of dead letters.
 
     >>> ReadReportsFromKafka("localhost:9092", "reports", start="first")
     Traceback (most recent call last):
@@ -76,6 +80,7 @@ class ReadReportsFromKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Ga
     start: str = "earliest"
     max_delay_ms: int = 120_000
     properties_file: str | None = None
+    whole: bool = False
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -90,5 +95,12 @@ class ReadReportsFromKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Ga
         runner = (pipeline.pipeline.options.view_as(StandardOptions).runner or "").lower()
         by_partition = any(name in runner for name in ("flink", "portable", "dataflow"))
         return pipeline | "Topic" >> ReadKafka(
-            self.topic, offsets, properties, self.properties_file, self.max_delay_ms, not by_partition, known_id
+            self.topic,
+            offsets,
+            properties,
+            self.properties_file,
+            self.max_delay_ms,
+            not by_partition,
+            known_id,
+            self.whole,
         )

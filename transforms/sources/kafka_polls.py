@@ -66,8 +66,11 @@ class ReadPolls(beam.DoFn):
     follow the clock no further; so the watermark does not pass the messages of a partition that is yet to be found.
     """
 
-    def __init__(self, properties: Mapping[str, str], properties_file: str | None, max_delay: int) -> None:
+    def __init__(
+        self, properties: Mapping[str, str], properties_file: str | None, max_delay: int, whole: bool = False
+    ) -> None:
         self.properties, self.properties_file, self.max_delay = dict(properties), properties_file, max_delay
+        self.whole = whole
 
     def setup(self) -> None:
         self.lock = threading.Lock()
@@ -118,7 +121,7 @@ class ReadPolls(beam.DoFn):
                             yield TimestampedValue(gap, Timestamp(micros=1000 * gap.received))
                         tracker.defer_remainder(Duration(0))
                     return
-                for partition, position, part in received(topic, taken, positions):
+                for partition, position, part in received(topic, taken, positions, self.whole):
                     positions = positions.moved(partition, position)
                     if not tracker.try_claim(positions.restriction()):
                         return
@@ -281,15 +284,20 @@ def sorted_out(topic: str, messages: Sequence[Any]) -> Taken:
     return taken
 
 
-def received(topic: str, taken: Taken, positions: Positions) -> Iterator[tuple[int, Position, list[MessageBatch]]]:
-    """For each partition that moved on: its number, its new position, and the messages."""
+def received(
+    topic: str, taken: Taken, positions: Positions, whole: bool = False
+) -> Iterator[tuple[int, Position, list[MessageBatch]]]:
+    """For each partition that moved on: its number, its new position, and the messages; with keys and headers if they
+    are to be `whole`."""
     latest = dict(positions.partitions)
     for partition, own in taken.by_partition.items():
         Metrics.counter("source", "messages").inc(len(own))
         stamps = np.array([message.timestamp()[1] for message in own], dtype=np.int64)
         offsets = np.array([message.offset() for message in own], dtype=np.int64)
         times = received_times(stamps, latest[partition].received, now())
-        batches = list(batch_by_minute(f"{topic}[{partition}]", offsets, times, [message.value() for message in own]))
+        values = [message.value() for message in own]
+        more = ([message.key() for message in own], [message.headers() for message in own]) if whole else ()
+        batches = list(batch_by_minute(source_name(topic, partition), offsets, times, values, *more))
         epoch = own[-1].leader_epoch()
         latest[partition] = Position(int(offsets[-1]) + 1, int(times[-1]), NO_EPOCH if epoch is None else epoch)
         yield partition, latest[partition], batches
@@ -297,6 +305,11 @@ def received(topic: str, taken: Taken, positions: Positions) -> Iterator[tuple[i
         # Behind the last message there may be marks of transactions, which are never handed out.
         if end > latest[partition].offset:
             yield partition, replace(latest[partition], offset=end), []
+
+
+def source_name(topic: str, partition: int) -> str:
+    """How dead letters name a partition."""
+    return f"{topic}[{partition}]"
 
 
 def _key(topic: str, positions: Positions) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from hushgram._arrays import IntArray
 from hushgram.schemas.container import DamagedError
+from hushgram.schemas.framing import Headers
 from hushgram.schemas.messages import encode_report
 from hushgram.transforms.sources.avro_files import BlockRun, Damage
 
@@ -36,6 +37,9 @@ class MessageBatch:
     received: IntArray | None
     """When each was received, rising; None in batch, where all count as received at one time."""
     messages: tuple[bytes | None, ...]
+    keys: tuple[bytes | None, ...] | None = None
+    headers: tuple[Headers | None, ...] | None = None
+    """Keys and headers of messages, if the source was asked for them."""
 
     @property
     def first_received(self) -> int:
@@ -73,14 +77,21 @@ def received_times(stamps: IntArray, floor: int, now: int) -> IntArray:
 
 
 def batch_by_minute(
-    source: str, offsets: IntArray | None, received: IntArray, messages: Sequence[bytes | None]
+    source: str,
+    offsets: IntArray | None,
+    received: IntArray,
+    messages: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None = None,
+    headers: Sequence[Headers | None] | None = None,
 ) -> Iterator[MessageBatch]:
     """Messages of one partition in batches that each lie within one minute."""
     ends = np.flatnonzero(np.diff(received // LETTER_MINUTE)) + 1
     for start, end in zip([0, *ends.tolist()], [*ends.tolist(), len(messages)], strict=True):
         if end > start:
             part = None if offsets is None else offsets[start:end]
-            yield MessageBatch(source, part, received[start:end], tuple(messages[start:end]))
+            own_keys = None if keys is None else tuple(keys[start:end])
+            own_headers = None if headers is None else tuple(headers[start:end])
+            yield MessageBatch(source, part, received[start:end], tuple(messages[start:end]), own_keys, own_headers)
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Dead letters of a topic, sent again."""
