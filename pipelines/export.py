@@ -6,8 +6,8 @@ import argparse
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from hushgram.transforms.sinks.long_tables import arrow_schema, record_batch
 
 EXAMPLE = "hushgram export results --output tables"
 FORMATS = ("parquet", "csv")
+ICEBERG = "iceberg:"
 ROWS_AT_ONCE = 1 << 16
 """Rows of a table that wait in memory to be written together: a row group of Parquet."""
 SOURCES, DICTIONARY = "sources.yml", "columns.csv"
@@ -35,8 +36,13 @@ SOURCES, DICTIONARY = "sources.yml", "columns.csv"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="a folder of results")
-    parser.add_argument("--output", required=True, metavar="DIR", help="the folder for the tables")
-    parser.add_argument("--format", choices=FORMATS, default="parquet", help="of the tables (default: parquet)")
+    parser.add_argument(
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="the folder for the tables; or iceberg:CATALOG/NAMESPACE, where the tables of these names are replaced",
+    )
+    parser.add_argument("--format", choices=FORMATS, help="of the files (default: parquet)")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -46,15 +52,26 @@ def run(argv: Sequence[str]) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    check_directory("--output", options.output)
+    write = _to_iceberg(options) if options.output.startswith(ICEBERG) else _to_files(options)
     with writing("--output", options.output):
         try:
-            counts = listed_again_if_gone(lambda: export(options.directory, options.output, options.format))
+            counts = listed_again_if_gone(write)
         except FileNotFoundError:
             raise UsageError(f"{options.directory}: results change faster than they are read; try again") from None
     rows = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     say(f"{rows}, in {options.output}")
     return 0
+
+
+def _to_files(options: argparse.Namespace) -> Callable[[], dict[str, int]]:
+    check_directory("--output", options.output)
+    return lambda: export(options.directory, options.output, options.format or "parquet")
+
+
+def _to_iceberg(options: argparse.Namespace) -> Callable[[], dict[str, int]]:
+    if options.format is not None:
+        raise UsageError(f"--format {options.format}: is of files, and --output {options.output} has none")
+    return lambda: export_to_iceberg(options.directory, options.output)
 
 
 def export(directory: str, output: str, kind: str) -> dict[str, int]:
@@ -71,12 +88,29 @@ def export(directory: str, output: str, kind: str) -> dict[str, int]:
         if kind == "csv":
             file(DICTIONARY).write(data_dictionary())
         outputs = {table.name: file(f"{table.name}.{kind}") for table in LONG_TABLES}
-        return _write_tables(directory, outputs, kind)
+        return _write_tables(directory, lambda table: file_writer(table, outputs[table.name], kind))
 
 
-def _write_tables(directory: str, outputs: Mapping[str, BinaryIO], kind: str) -> dict[str, int]:
+def export_to_iceberg(directory: str, output: str) -> dict[str, int]:
+    """The same to tables of an Iceberg catalogue. Each is replaced in one commit, when the rows of all are written."""
+    try:
+        from hushgram.transforms.sinks.iceberg_long_tables import replacing
+        from hushgram.transforms.sinks.iceberg_tables import IcebergError, TableName
+    except ImportError:
+        raise UsageError("--output iceberg: pyiceberg is not installed; pip install 'hushgram[iceberg]'") from None
+    try:
+        names = {table.name: TableName.parse(f"{output.removeprefix(ICEBERG)}.{table.name}") for table in LONG_TABLES}
+    except ValueError:
+        raise UsageError(f"--output: got {output!r}, allowed: a folder, or iceberg:CATALOG/NAMESPACE") from None
+    try:
+        return _write_tables(directory, lambda table: replacing(names[table.name], table))
+    except IcebergError as error:
+        raise UsageError(f"--output {output}: {error}") from None
+
+
+def _write_tables(directory: str, open_writer: Callable[[LongTable], AbstractContextManager[Any]]) -> dict[str, int]:
     with ExitStack() as open_tables:
-        writers = [open_tables.enter_context(writing_table(table, outputs[table.name], kind)) for table in LONG_TABLES]
+        writers = [open_tables.enter_context(writing_table(table, open_writer(table))) for table in LONG_TABLES]
         for path, snapshot in each_best(directory, "snapshots", check_snapshot):
             try:
                 batches = [record_batch(table, snapshot) for table in LONG_TABLES]
@@ -109,13 +143,20 @@ class TableWriter:
 
 
 @contextmanager
-def writing_table(table: LongTable, file: BinaryIO, kind: str) -> Iterator[TableWriter]:
-    """Writes the rows of a table to a file, which is complete when the block ends."""
-    schema = arrow_schema(table)
-    with pq.ParquetWriter(file, schema) if kind == "parquet" else pyarrow.csv.CSVWriter(file, schema) as writer:
-        rows = TableWriter(schema, writer)
+def writing_table(table: LongTable, opened: AbstractContextManager[Any]) -> Iterator[TableWriter]:
+    """Writes the rows of a table, which is complete when the block ends."""
+    with opened as writer:
+        rows = TableWriter(arrow_schema(table), writer)
         yield rows
         rows.flush()
+
+
+def file_writer(table: LongTable, file: BinaryIO, kind: str) -> AbstractContextManager[Any]:
+    """What writes the rows of a table to a file."""
+    schema = arrow_schema(table)
+    writer: AbstractContextManager[Any]
+    writer = pq.ParquetWriter(file, schema) if kind == "parquet" else pyarrow.csv.CSVWriter(file, schema)
+    return writer
 
 
 def data_dictionary() -> bytes:

@@ -33,12 +33,20 @@ from pyiceberg.exceptions import (
     WaitingForLockException,
 )
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table
 
 from hushgram.schemas.avro_schemas import SNAPSHOT, field_names
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.sinks.files import arrow_schema
-from hushgram.transforms.sinks.iceberg_tables import KEY, TIME, IcebergError, TableName, open_catalog, prepare_table
+from hushgram.transforms.sinks.iceberg_tables import (
+    KEY,
+    TIME,
+    IcebergError,
+    TableName,
+    open_catalog,
+    prepare_table,
+    without_own_attempts,
+)
 from hushgram.transforms.sinks.patience import DEFAULT_SECONDS, one_line, patiently, within
 
 rows_where: Any = expressions
@@ -84,7 +92,7 @@ def upsert(table: Table, best: Mapping[str, Snapshot]) -> int:
         return 0
     rows, replaced = _rows(table, better.values()), better.keys() & present.keys()
     starts = {_start(snapshot) for snapshot in better.values()}
-    with _without_own_attempts(table).transaction() as transaction:
+    with without_own_attempts(table).transaction() as transaction:
         if _in_many_files(table, starts):
             days = _of_days(starts)
             others = table.scan(days).to_arrow()
@@ -134,13 +142,6 @@ def _in_many_files(table: Table, starts: Set[datetime]) -> bool:
         return False
     files = [task.file for task in table.scan(_of_days(starts)).plan_files()]
     return len(files) > MANY_FILES * len(days) and sum(file.file_size_in_bytes for file in files) <= FOLDED_BYTES
-
-
-def _without_own_attempts(table: Table) -> Table:
-    """Here only: in the table's own properties, it would hold for maintenance by others, too."""
-    properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
-    table.metadata = table.metadata.model_copy(update={"properties": properties})
-    return table
 
 
 class Writer:

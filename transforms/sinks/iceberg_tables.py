@@ -21,7 +21,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import (
     BooleanType,
@@ -133,13 +133,17 @@ def by_day(schema: Schema) -> PartitionSpec:
     return PartitionSpec(PartitionField(source, 1000, DayTransform(), f"{TIME}_day"))
 
 
-def prepare_table(name: TableName) -> None:
-    """Once, before any worker starts: makes the table, or adds the columns that one of an older version lacks."""
+def prepare_table(name: TableName, schema: Schema | None = None) -> None:
+    """Once, before any worker starts: makes the table, or adds the columns that one of an older version lacks.
+
+    It is that of snapshots, unless another schema is given.
+    """
+    ours = table_schema() if schema is None else schema
 
     def prepare() -> None:
         with closing(open_catalog(name.catalog)) as catalog:
-            table = _load_or_create(catalog, name)
-            missing = _missing_columns(table_schema(), table.schema())
+            table = _load_or_create(catalog, name, ours)
+            missing = _missing_columns(ours, table.schema())
             if missing:
                 with table.update_schema() as update:
                     for column in missing:
@@ -153,16 +157,25 @@ def prepare_table(name: TableName) -> None:
         raise IcebergError(f"catalogue {name.catalog!r}: {one_line(error)}") from error
 
 
-def _load_or_create(catalog: Catalog, name: TableName) -> Table:
+def _load_or_create(catalog: Catalog, name: TableName, schema: Schema) -> Table:
     with suppress(NoSuchTableError):
         return catalog.load_table(name.identifier)
     with suppress(NamespaceAlreadyExistsError):
         catalog.create_namespace(name.namespace)
-    schema = table_schema()
     try:
         return catalog.create_table(name.identifier, schema, partition_spec=by_day(schema), properties=PROPERTIES)
     except TableAlreadyExistsError:  # by another command that has just started
         return catalog.load_table(name.identifier)
+
+
+def without_own_attempts(table: Table) -> Table:
+    """With commits that fail if others came before, and are not tried again.
+
+    Here only: in the table's own properties, it would hold for maintenance by others, too.
+    """
+    properties = {**table.metadata.properties, TableProperties.COMMIT_NUM_RETRIES: "0"}
+    table.metadata = table.metadata.model_copy(update={"properties": properties})
+    return table
 
 
 def _is_conflict(error: Exception) -> bool:
@@ -171,7 +184,7 @@ def _is_conflict(error: Exception) -> bool:
 
 
 def _missing_columns(ours: Schema, theirs: Schema) -> list[NestedField]:
-    """The columns that the table lacks and can be given; raises if it is not one of snapshots.
+    """The columns that the table lacks and can be given; raises if it is another table.
 
     Columns that we do not know are welcome, as those of a newer version, unless rows must have them.
     """
@@ -192,7 +205,7 @@ def _differences(known: Mapping[str, NestedField], present: Mapping[str, NestedF
             yield f"column {name} may not be null"
     for name in present.keys() - known.keys():
         if present[name].required:
-            yield f"column {name} may not be null, and snapshots have none"
+            yield f"column {name} may not be null, and ours have none"
 
 
 def _shape(kind: IcebergType) -> str:

@@ -1,0 +1,107 @@
+"""`hushgram export --output iceberg:`: the long tables in a catalogue, replaced by each export as a whole."""
+
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hushgram.pipelines.cli import command
+from hushgram.schemas.avro_schemas import SNAPSHOT
+from hushgram.schemas.long_tables import BUCKETS, LONG_TABLES, QUANTILES, WINDOWS
+from hushgram.transforms.filesystem import write_atomically
+from hushgram.transforms.sinks.files import FORMATS
+from hushgram.transforms.sinks.iceberg_long_tables import replacing
+from hushgram.transforms.sinks.iceberg_tables import IcebergError, TableName, prepare_table
+from hushgram.transforms.sinks.long_tables import record_batch
+from tests.helpers.lakes import load_table, sqlite_settings
+from tests.helpers.reports import HOUR, START
+from tests.helpers.tables import HOSTILE, MEAN, make_snapshot
+
+files = count()
+
+
+@pytest.fixture(autouse=True)
+def lake(tmp_path, monkeypatch):
+    for name, value in sqlite_settings(tmp_path).items():
+        monkeypatch.setenv(name, value)
+
+
+def name_of(table):
+    return TableName("lake", ("bi",), table.name)
+
+
+def add_results(folder, *snapshots):
+    write_atomically(str(folder / "snapshots" / f"{next(files)}.avro"), FORMATS["avro"](SNAPSHOT, snapshots))
+
+
+def export(results, output):
+    return command.main(["export", str(results), "--output", str(output)])
+
+
+def make_rows():
+    return pa.Table.from_batches([record_batch(WINDOWS, make_snapshot())])
+
+
+def sort_rows(rows):
+    return sorted(rows, key=lambda row: (row["key"], row.get("share", 0), row.get("bucket", 0)))
+
+
+def test_tables_of_a_catalogue_hold_what_files_hold_export_after_export(tmp_path):
+    results = tmp_path / "results"
+    for round in range(2):
+        start = START + round * HOUR
+        add_results(results, make_snapshot(MEAN, start=start), *(make_snapshot(group=g, start=start) for g in HOSTILE))
+        assert export(results, tmp_path / f"files-{round}") == 0
+        assert export(results, "iceberg:lake/bi") == 0
+        for table in LONG_TABLES:
+            rows = load_table(name_of(table)).scan().to_arrow()
+            expected = pq.read_table(tmp_path / f"files-{round}" / f"{table.name}.parquet")
+            assert sort_rows(rows.to_pylist()) == sort_rows(expected.to_pylist())
+
+
+def test_columns_say_what_they_mean_and_rows_are_identified_where_iceberg_allows_it(tmp_path):
+    add_results(tmp_path / "results", make_snapshot())
+    assert export(tmp_path / "results", "iceberg:lake/bi") == 0
+    for table, unique in ((WINDOWS, {"key"}), (QUANTILES, set()), (BUCKETS, {"key", "bucket"})):
+        schema = load_table(name_of(table)).schema()
+        assert [(f.name, f.doc, f.required) for f in schema.fields] == [
+            (column.name, column.meaning, not column.nullable) for column in table.columns
+        ]
+        assert schema.identifier_field_names() == unique
+
+
+def test_an_error_leaves_the_rows_of_the_export_before():
+    name, rows = name_of(WINDOWS), make_rows()
+    with replacing(name, WINDOWS) as writer:
+        writer.write_table(rows)
+    with pytest.raises(ZeroDivisionError), replacing(name, WINDOWS):
+        1 / 0
+    assert load_table(name).scan().to_arrow().num_rows == 1
+
+
+def test_rows_of_others_that_came_meanwhile_stay():
+    name, rows = name_of(WINDOWS), make_rows()
+    with pytest.raises(IcebergError, match="changed by somebody else meanwhile"), replacing(name, WINDOWS) as late:
+        late.write_table(rows)
+        with replacing(name, WINDOWS) as rival:
+            rival.write_table(rows)
+    assert load_table(name).scan().to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--output", "iceberg:lake"], "--output: got 'iceberg:lake', allowed: a folder, or iceberg:CATALOG/NAMESPACE"),
+        (["--output", "iceberg:pond/bi"], "no catalogue 'pond' is configured; set PYICEBERG_CATALOG__POND__URI"),
+        (["--output", "iceberg:lake/bi", "--format", "csv"], "--format csv: is of files"),
+        (["--output", "iceberg:lake/taken"], "the table has another schema"),
+    ],
+)
+def test_what_cannot_be_written_ends_in_a_line(options, line, tmp_path, capsys):
+    prepare_table(TableName("lake", ("taken",), "windows"))  # a table of snapshots
+    add_results(tmp_path / "results", make_snapshot())
+    assert command.main(["export", str(tmp_path / "results"), *options]) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert error.count("\n") == 1
