@@ -267,7 +267,7 @@ OURS = table_schema().fields
         ),
         (
             [*OURS, NestedField(900, "tenant", StringType(), required=True)],
-            "column tenant may not be null, and snapshots",
+            "column tenant may not be null, and is not one of ours",
         ),
     ],
 )

@@ -205,7 +205,7 @@ def _differences(known: Mapping[str, NestedField], present: Mapping[str, NestedF
             yield f"column {name} may not be null"
     for name in present.keys() - known.keys():
         if present[name].required:
-            yield f"column {name} may not be null, and ours have none"
+            yield f"column {name} may not be null, and is not one of ours"
 
 
 def _shape(kind: IcebergType) -> str:
