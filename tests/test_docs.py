@@ -12,7 +12,7 @@ import pytest
 
 import hushgram.beam
 from devtools import collection_keys
-from hushgram import config
+from hushgram import config, windows
 from hushgram.config import DOMAIN_KEYS, parse_collections
 from hushgram.mechanisms import MECHANISMS, options_of
 from hushgram.pipelines.cli import command, tables
@@ -96,7 +96,7 @@ def test_the_page_of_keys_has_every_key_with_its_meaning():
     ]
     keys = {row[0].strip("`") for row in rows}
     own = {name for name in config.collection_keys() if name != "domain"}
-    inner = {"domain": DOMAIN_KEYS, "windows": collection_keys.WINDOW_KEYS, "device": collection_keys.DEVICE_KEYS}
+    inner = {"domain": DOMAIN_KEYS, "windows": windows.NAMES, "device": collection_keys.DEVICE_KEYS}
     assert keys == own | {f"{part}.{name}" for part, names in inner.items() for name in names}
     assert len(rows) == len(keys)
     for row in rows:

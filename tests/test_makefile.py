@@ -15,6 +15,8 @@ DEMO, ALL = "'.[beam,view]'", "'.[all,dev,docs]'"
 def clone(tmp_path):
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "setup.py"):
         shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "schemas").mkdir()
+    shutil.copy(ROOT / "schemas" / "decoder.c", tmp_path / "schemas")
     return tmp_path
 
 

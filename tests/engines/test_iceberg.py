@@ -24,7 +24,7 @@ from hushgram.transforms.sinks.iceberg_tables import TableName, open_catalog, pr
 from tests.helpers.documents import read_examples
 from tests.helpers.lakes import NAME, load_table, make_panes, read_table, to_records
 from tests.helpers.reports import compute_tallies, encode_avro_file, make_report_rows
-from tests.helpers.streams import make_mixed_stream
+from tests.helpers.streams import make_mixed_stream, read_panes
 from tests.helpers.tables import make_snapshot
 from tests.helpers.tools import run_or_skip
 
@@ -110,7 +110,7 @@ def test_a_stream_on_prism_writes_its_best_panes(lake, collections, prism, now, 
     (tmp_path / ".second").rename(tmp_path / "second.avro")
     run.until_tallies(compute_tallies(list(collections.values()), rows))
     eventually("the rows", lambda: read_table() == read_written(run.output))
-    panes = len(list(run.output.glob("snapshots/*/*.avro")))
+    panes = len(read_panes(run.output))
     assert len(load_table().metadata.metadata_log) < panes / 2, "one commit for many panes"
 
 

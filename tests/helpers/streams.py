@@ -165,11 +165,19 @@ def read_topic(address: str, name: str) -> list[Any]:
 def read_on_time_panes(output: Path) -> dict[Key, int]:
     """By window how many reports its on-time pane has."""
     on_time: dict[Key, int] = {}
-    for path in (output / "snapshots").glob("*/*-on_time.avro"):
-        with path.open("rb") as file:
-            for snapshot in map(Snapshot.from_avro, fastavro.reader(file)):
-                on_time[snapshot.key] = max(on_time.get(snapshot.key, 0), snapshot.reports)
+    for snapshot in read_panes(output):
+        if snapshot.pane.timing == "on_time":
+            on_time[snapshot.key] = max(on_time.get(snapshot.key, 0), snapshot.reports)
     return on_time
+
+
+def read_panes(output: Path) -> list[Snapshot]:
+    """Every pane that a stream has written as Avro; files may be folded meanwhile, so an OSError means: not now."""
+    panes = []
+    for path in (output / "snapshots").rglob("*.avro"):
+        with path.open("rb") as file:
+            panes += map(Snapshot.from_avro, fastavro.reader(file))
+    return panes
 
 
 def check_on_time_panes(

@@ -200,8 +200,8 @@ BERLIN = {"time_zone": "Europe/Berlin"}
         ({"size": "1h", "time_zone": "Asia/Kathmandu"}, "or 15m and what divides it"),
         (
             {"time_zones": "UTC"},
-            "windows.time_zones: unknown, allowed: size, every, max_delay, max_age, early, time_zone, week_start "
-            "(did you mean time_zone?)",
+            "windows.time_zones: unknown, allowed: size, every, max_delay, max_age, early, time_zone, week_start, "
+            "late_growth (did you mean time_zone?)",
         ),
     ],
 )

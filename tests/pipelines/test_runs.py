@@ -106,7 +106,7 @@ def test_daily_runs_into_one_folder_add_up(folder, days, tmp_path):
     snapshots = read_results(str(folder.results), "snapshots", Snapshot.from_avro)
     [day1] = [s for s in snapshots if (s.key.window_start, s.key.group) == (START, None)]
     assert day1.reports > 500
-    assert len(list(folder.results.glob("snapshots/commute/*"))) == 2, "superseded files are removed"
+    assert len(list(folder.results.glob("snapshots/collection=commute/*/*"))) == 2, "superseded files are removed"
     assert folder.run("day1.avro") == 0, "repeating a run changes nothing"
     assert read_tallies(folder.results) == folder.expected(first + second)
     assert folder.rollup(folder.results, output=tmp_path / "weeks") == 0

@@ -163,12 +163,12 @@ class Writer:
                 best[snapshot.key.text] = snapshot
         if not best:
             return 0
-        sink = f"iceberg:{self.name}"
+        sink = f"--sink iceberg:{self.name}"
         try:
             attempt = partial(within, ANSWER_SECONDS, partial(self._write, best))
             return patiently(sink, attempt, is_transient, self.patience_seconds)
         except Exception as error:
-            raise IcebergError(f"--sink {sink}: {one_line(error)}") from error
+            raise IcebergError(f"{sink}: {one_line(error)}") from error
 
     def _write(self, best: Mapping[str, Snapshot]) -> int:
         try:
