@@ -24,6 +24,7 @@ from hushgram.transforms.kafka_client import (
     admin,
     consumer,
     describe,
+    headers_of,
 )
 from hushgram.transforms.sources.kafka_positions import (
     NO_EPOCH,
@@ -296,8 +297,9 @@ def received(
         offsets = np.array([message.offset() for message in own], dtype=np.int64)
         times = received_times(stamps, latest[partition].received, now())
         values = [message.value() for message in own]
-        more = ([message.key() for message in own], [message.headers() for message in own]) if whole else ()
-        batches = list(batch_by_minute(source_name(topic, partition), offsets, times, values, *more))
+        keys, headers = ([message.key() for message in own], list(map(headers_of, own))) if whole else (None, None)
+        source = source_name(topic, partition)
+        batches = list(batch_by_minute(source, offsets, times, values, keys, headers, positions.topic_id))
         epoch = own[-1].leader_epoch()
         latest[partition] = Position(int(offsets[-1]) + 1, int(times[-1]), NO_EPOCH if epoch is None else epoch)
         yield partition, latest[partition], batches

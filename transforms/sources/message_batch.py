@@ -40,6 +40,8 @@ class MessageBatch:
     keys: tuple[bytes | None, ...] | None = None
     headers: tuple[Headers | None, ...] | None = None
     """Keys and headers of messages, if the source was asked for them."""
+    topic_id: str = ""
+    """Offsets begin again in a topic that was deleted and created again, whose id is another; empty if unknown."""
 
     @property
     def first_received(self) -> int:
@@ -83,6 +85,7 @@ def batch_by_minute(
     messages: Sequence[bytes | None],
     keys: Sequence[bytes | None] | None = None,
     headers: Sequence[Headers | None] | None = None,
+    topic_id: str = "",
 ) -> Iterator[MessageBatch]:
     """Messages of one partition in batches that each lie within one minute."""
     ends = np.flatnonzero(np.diff(received // LETTER_MINUTE)) + 1
@@ -91,7 +94,8 @@ def batch_by_minute(
             part = None if offsets is None else offsets[start:end]
             own_keys = None if keys is None else tuple(keys[start:end])
             own_headers = None if headers is None else tuple(headers[start:end])
-            yield MessageBatch(source, part, received[start:end], tuple(messages[start:end]), own_keys, own_headers)
+            own = tuple(messages[start:end])
+            yield MessageBatch(source, part, received[start:end], own, own_keys, own_headers, topic_id)
 
 
 @dataclass
