@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -20,6 +22,7 @@ from hushgram.transforms.parsing import Parser
 from hushgram.transforms.schema_registry import RegistryClient, RegistryError, SchemaRegistry
 from hushgram.transforms.sources.message_batch import MessageBatch
 from tests.helpers.reports import make_report_rows
+from tests.helpers.schemas import with_field
 from tests.helpers.scripted_registry import JSON, UNKNOWN, run_registry, schema_answer
 
 REPORT_ANSWER = schema_answer(REPORT.text)
@@ -60,6 +63,46 @@ def test_an_id_that_was_unknown_is_asked_for_again_in_time(make_client, server, 
     assert isinstance(client.schema(frame(7)), Writer)
 
 
+def test_an_id_that_stays_unknown_is_asked_for_less_and_less_often(make_client, server, monkeypatch):
+    client, clock = make_client(), [0.0]
+    monkeypatch.setattr(schema_registry.time, "monotonic", lambda: clock[0])
+    asked = []
+    for second in range(200):
+        clock[0], before = float(second), len(server.asked)
+        client.schema(frame(7))
+        asked += [second] * (len(server.asked) - before)
+    assert asked == [0, 2, 6, 14, 30, 62, 122, 182]
+    server.answers["/schemas/ids/7"] = REPORT_ANSWER
+    clock[0] = 300.0
+    assert isinstance(client.schema(frame(7)), Writer)
+
+
+def test_who_waits_for_the_registry_keeps_nobody_from_what_is_known(make_client, server):
+    server.answers["/schemas/ids/7"] = REPORT_ANSWER
+    client, held, release = make_client(), threading.Event(), threading.Event()
+    client.schema(frame(7))
+    client.schema(frame(8))
+
+    def answer_late():
+        held.set()
+        release.wait(60)
+        return REPORT_ANSWER
+
+    server.answers["/schemas/ids/9"] = answer_late
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(client.schema, frame(9))
+        assert held.wait(60)
+        others = [pool.submit(client.schema, frame(number)) for number in (7, 8)]
+        try:
+            known, unknown = [other.result(5) for other in others]
+            assert not waiting.done()
+        finally:
+            release.set()
+        assert isinstance(known, Writer)
+        assert isinstance(unknown, Unusable)
+        assert isinstance(waiting.result(60), Writer)
+
+
 def test_the_memory_of_ids_is_bounded(make_client, server, monkeypatch):
     monkeypatch.setattr(schema_registry, "MOST_KEPT", 5)
     client = make_client()
@@ -84,6 +127,9 @@ UNUSABLE = {
     "no Avro": schema_answer("{"),
     "huge": schema_answer(" " * 5 * LARGEST_SCHEMA),
     "nested": schema_answer("[" * 30_000),
+    "a size that is no number": schema_answer(
+        with_field(REPORT.text, {"name": "more", "type": {"type": "fixed", "name": "F", "size": "abc"}})
+    ),
 }
 
 
@@ -133,12 +179,38 @@ def test_patience_ends_with_a_line(make_client, server):
     assert "\n" not in str(error.value)
 
 
+DENIED = b'{"error_code": 40301, "message": "denied"}'
+
+
 @pytest.mark.parametrize("status", [401, 403])
-def test_credentials_that_are_refused_are_not_waited_for(make_client, server, status):
-    server.answers["/schemas/ids/7"] = status, JSON, b'{"error_code": 40301, "message": "denied"}'
+def test_credentials_that_are_refused_at_the_start_are_not_waited_for(make_client, server, status):
+    server.answers["/schemas/types"] = status, JSON, DENIED
     with pytest.raises(RegistryError, match="denied"):
-        make_client().schema(frame(7))
+        make_client().check()
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_credentials_that_are_refused_later_are_waited_for(make_client, server, status):
+    answers = [(status, JSON, DENIED), (status, JSON, DENIED), REPORT_ANSWER]
+    server.answers["/schemas/ids/7"] = lambda: answers.pop(0)
+    server.answers["/schemas/types"] = status, JSON, DENIED
+    assert isinstance(make_client().schema(frame(7)), Writer)
+    server.answers["/schemas/ids/8"] = status, JSON, DENIED
+    with pytest.raises(RegistryError, match="denied"):
+        make_client(patience_seconds=0.0).schema(frame(8))
+
+
+def test_an_id_that_we_may_not_read_is_a_reason_to_refuse_until_we_may(make_client, server, monkeypatch):
+    monkeypatch.setattr(schema_registry, "UNKNOWN_SECONDS", 0.0)
+    server.answers["/schemas/ids/7"] = 403, JSON, DENIED
+    client = make_client()
+    found = client.schema(frame(7))
+    assert isinstance(found, Unusable)
+    assert found.reason == "unknown_schema"
+    assert found.detail.startswith("schema id 7: denied")
+    server.answers["/schemas/ids/7"] = REPORT_ANSWER
+    assert isinstance(client.schema(frame(7)), Writer)
 
 
 def test_credentials_come_from_the_file_of_properties(server, tmp_path):
@@ -160,6 +232,10 @@ def test_credentials_come_from_the_file_of_properties(server, tmp_path):
         ("http://[::1", "such as http"),
         ("http://a,http://b", "such as http"),
         ("http://user:pw@registry", "in the file of properties"),
+        ("http://user:pw@registry:99999", "in the file of properties"),
+        ("http://user:pw@[::1", "in the file of properties"),
+        ("ftp://user:pw@registry", "in the file of properties"),
+        ("user:pw@registry", "in the file of properties"),
     ],
 )
 def test_addresses_that_cannot_be_are_refused_without_their_secrets(url, match):
