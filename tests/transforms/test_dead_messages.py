@@ -23,6 +23,7 @@ def test_a_message_with_a_header_that_is_no_text_counts_as_one_without_headers()
     assert batch.messages == (b"a", b"b")
     assert batch.headers == ([("trace", b"7")], None)
     assert batch.keys == (None, b"k")
+    assert batch.size == len(b"a" + b"trace" + b"7" + b"b" + b"k")
 
 
 def test_a_dead_letter_names_the_topic_by_its_id_too():

@@ -10,6 +10,7 @@ import pytest
 
 from hushgram import Collection
 from hushgram.pipelines.cli import command
+from hushgram.pipelines.schemas import register
 from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH, SNAPSHOT
 from hushgram.schemas.framing import BY_GUID, ID_HEADER, frame
 from hushgram.schemas.messages import PREFIX, Unusable, encode_message
@@ -314,6 +315,39 @@ def test_no_registry_at_an_address_ends_in_a_line(server, capsys):
     assert server.url in line
     server.answers["/schemas/types"] = UNKNOWN
     assert command.main(["schemas", "register", "--schema-registry", f"{server.url}/elsewhere"]) == 2
+
+
+def of_subject(path, definition):
+    return path.replace("SUBJECT", definition.name)
+
+
+VERSIONS, RULE = "/subjects/SUBJECT/versions", "/config/SUBJECT"
+WITHOUT_RULE = 404, JSON, b'{"error_code": 40408, "message": "no subject-level compatibility"}'
+
+
+@pytest.mark.parametrize(
+    ("versions", "rule", "is_set"),
+    [
+        (UNKNOWN, WITHOUT_RULE, True),
+        (UNKNOWN, (200, JSON, b'{"compatibilityLevel": "NONE"}'), True),
+        ((200, JSON, b"[1]"), WITHOUT_RULE, True),  # a run before this one was ended in between
+        ((200, JSON, b"[1]"), (200, JSON, b'{"compatibilityLevel": "BACKWARD"}'), False),
+    ],
+)
+def test_a_subject_without_a_rule_is_given_one(make_client, server, versions, rule, is_set):
+    server.answers[of_subject(VERSIONS, REPORT_BATCH)] = versions
+    server.answers[of_subject(RULE, REPORT_BATCH)] = rule
+    server.answers[of_subject(f"POST {VERSIONS}", REPORT_BATCH)] = 200, JSON, b'{"id": 7}'
+    server.answers[of_subject(f"PUT {RULE}", REPORT_BATCH)] = 200, JSON, b'{"compatibility": "FULL_TRANSITIVE"}'
+    assert register(make_client(), REPORT_BATCH) == [7] * len(REPORT_BATCH.versions)
+    written = [question.split()[0] for question in server.asked if " " in question]
+    assert written == (["POST", "PUT", "POST"] if is_set else ["POST", "POST"])
+
+
+def test_a_registry_that_takes_no_schemas_is_told_of_in_a_line(server, capsys):
+    assert command.main(["schemas", "register", "--schema-registry", server.url]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"hushgram: --schema-registry {server.url}: ")
 
 
 def test_schemas_are_shown(capsys):

@@ -122,15 +122,16 @@ class ReadPolls(beam.DoFn):
                             yield TimestampedValue(gap, Timestamp(micros=1000 * gap.received))
                         tracker.defer_remainder(Duration(0))
                     return
+                size = 0
                 for partition, position, part in received(topic, taken, positions, self.whole):
                     positions = positions.moved(partition, position)
                     if not tracker.try_claim(positions.restriction()):
                         return
                     for poll in part:
+                        size += poll.size
                         yield TimestampedValue(poll, Timestamp(micros=1000 * poll.first_received))
                 caught_up = len(messages) < limit and _unread(client, topic, positions) <= len(messages)
-                size = sum(len(message) for message in messages) // max(1, len(messages))
-                limit = min(MOST, max(FEWEST, POLL_BYTES // max(1, size)))
+                limit = min(MOST, max(FEWEST, POLL_BYTES * len(messages) // max(1, size)))
             if caught_up:
                 positions = self._follow_the_clock(client, topic, positions, asked_at)
                 if not tracker.try_claim(positions.restriction()):

@@ -48,6 +48,13 @@ class MessageBatch:
         assert self.received is not None
         return int(self.received[0])
 
+    @property
+    def size(self) -> int:
+        """Bytes of values, keys and headers."""
+        parts = (header for headers in self.headers or () for header in headers or ())
+        others = sum(len(name) + len(value or b"") for name, value in parts)
+        return others + sum(len(text or b"") for text in (*self.messages, *(self.keys or ())))
+
     def position(self, index: int) -> int | None:
         return None if self.offsets is None else int(self.offsets[index])
 
