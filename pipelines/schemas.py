@@ -1,8 +1,8 @@
 """`hushgram schemas`: prints the schemas of reports and results, or puts them into a schema registry.
 
 Each is registered under its own name, as hushgram.Report, since a topic of reports holds two kinds of messages
-(Confluent's RecordNameStrategy): all versions, the first one first. A subject that is new is held to FULL_TRANSITIVE:
-every version reads what every other one wrote.
+(Confluent's RecordNameStrategy): all versions, the first one first. A subject without a rule of its own is held to
+FULL_TRANSITIVE: every version reads what every other one wrote.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run(argv: Sequence[str]) -> int:
     client = connect(registry_in(options.schema_registry, options.kafka_properties))
     try:
         register_all(client)
-    except (RegistryError, RegistryAwayError) as error:
+    except (RegistryError, RegistryAwayError, NotRegisteredError) as error:
         raise UsageError(f"--schema-registry {options.schema_registry}: {error}") from None
     return 0
 
@@ -71,18 +71,20 @@ def register(client: RegistryClient, definition: Definition) -> list[int]:
     """The ids of all versions of one schema, the first one first."""
     from confluent_kafka.schema_registry import Schema
 
-    subject, ids, is_new = definition.name, [], _is_new(client, definition.name)
+    subject, ids = definition.name, []
+    # Who has set another rule has a reason. Some registries name a rule also for subjects that they do not have.
+    without_rule = not (_has(client, "get_versions", subject) and _has(client, "get_compatibility", subject))
     for version in definition.versions.values():
         schema = Schema(definition.text_of(version), "AVRO")
         ids.append(int(client.ask(methodcaller("register_schema", subject, schema))))
-        if is_new and len(ids) == 1:  # who has set another rule for a subject has a reason
+        if without_rule and len(ids) == 1:
             client.ask(methodcaller("set_compatibility", subject, COMPATIBILITY))
     return ids
 
 
-def _is_new(client: RegistryClient, subject: str) -> bool:
+def _has(client: RegistryClient, question: str, subject: str) -> bool:
     try:
-        client.ask(methodcaller("get_versions", subject))
+        client.ask(methodcaller(question, subject))
     except NotRegisteredError:
-        return True
-    return False
+        return False
+    return True

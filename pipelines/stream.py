@@ -106,6 +106,7 @@ def job_of(options: argparse.Namespace, engine: Engine) -> StreamJob:
             if getattr(options, name):
                 raise UsageError(f"--{name.replace('_', '-')}: only with --kafka")
     registry.check_combination(options)
+    _check_topics(options)
     kafka = _kafka(options) if options.kafka else None
     patience = sinks.patience_in(options)
     source, named = _source(options, collections, engine, kafka)
@@ -123,6 +124,19 @@ def job_of(options: argparse.Namespace, engine: Engine) -> StreamJob:
     return StreamJob(collections, source, named, *results, looked_up, refused)
 
 
+def _check_topics(options: argparse.Namespace) -> None:
+    """That no topic is for two things, and no option without effect."""
+    snapshots = [name.removeprefix("kafka:") for name in options.sink if name.startswith("kafka:")]
+    if options.framed and not snapshots:
+        raise UsageError("--framed: only with --sink kafka:TOPIC, whose snapshots name their schema then")
+    refused = dead_letter_topic(options.dead_letters) if options.dead_letters else None
+    if refused and refused == options.topic:
+        raise UsageError(f"--dead-letters: got {refused!r}, which is the topic of reports, allowed: another one")
+    for topic, of in ((options.topic, "reports"), (refused, "dead letters")):
+        if topic in snapshots:
+            raise UsageError(f"--sink: got 'kafka:{topic}', which is the topic of {of}, allowed: another one")
+
+
 def _refused(options: argparse.Namespace, kafka: sinks.Kafka | None, patience: float) -> PublishDeadLetters | None:
     """The topic of `--dead-letters`, which must be there."""
     if not options.dead_letters:
@@ -130,8 +144,6 @@ def _refused(options: argparse.Namespace, kafka: sinks.Kafka | None, patience: f
     topic = dead_letter_topic(options.dead_letters)
     if kafka is None:
         raise UsageError("--dead-letters: only with --kafka, to the same brokers")
-    if topic == options.topic:
-        raise UsageError(f"--dead-letters: got {topic!r}, which is the topic of reports, allowed: another one")
     offsets_in(topic, kafka.properties, kafka.file, latest=True)
     return PublishDeadLetters(topic, kafka.properties, kafka.file, patience)
 

@@ -106,12 +106,12 @@ def decode_each(version: dict[str, Any], bodies: Sequence[bytes]) -> tuple[Repor
 def resolve_each(
     definition: Definition, writer: dict[str, Any], bodies: Sequence[bytes]
 ) -> tuple[ReportColumns, dict[int, str]]:
-    """The same for records of another writer, which are resolved into ours."""
+    """The same for records of another writer, whose schema is one without dates, which are resolved into ours."""
     records: list[dict[str, Any]] = []
     damaged: dict[int, str] = {}
     for place, body in enumerate(bodies):
         try:
-            [record] = decode_one_by_one(definition, writer, 1, body)
+            [record] = _resolved(definition, writer, 1, body)
             from_records(definition, [record])
         except DamagedError as error:
             damaged[place] = str(error)
@@ -130,9 +130,13 @@ def canonical_form(writer: dict[str, Any]) -> str:
 
 def decode_one_by_one(definition: Definition, writer: dict[str, Any], count: int, data: bytes) -> list[dict[str, Any]]:
     """Record by record; also for another version of the schema: fields may have come or gone, if they have defaults."""
+    written = definition.undated if writer is definition.parsed else without_dates(writer)
+    return _resolved(definition, written, count, data)
+
+
+def _resolved(definition: Definition, written: dict[str, Any], count: int, data: bytes) -> list[dict[str, Any]]:
     stream = io.BytesIO(data)
     try:
-        written = definition.undated if writer is definition.parsed else without_dates(writer)
         records = [fastavro.schemaless_reader(stream, written, definition.undated) for _ in range(count)]
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 
-from hushgram.schemas.avro_schemas import REPORT_KINDS, Definition
+from hushgram.schemas.avro_schemas import REPORT_KINDS, Definition, without_dates
 from hushgram.schemas.columns import canonical_form
 
 LARGEST_SCHEMA = 1 << 16
@@ -27,6 +27,7 @@ class Writer(NamedTuple):
 
     definition: Definition
     schema: dict[str, Any]
+    """Without dates, unless it is one of ours."""
     is_ours: bool = False
     """Whether the schema is one of ours, so that a whole poll is decoded at once."""
 
@@ -48,21 +49,35 @@ def parse_writer(text: str) -> Writer:
     if len(text) > LARGEST_SCHEMA:
         raise UnusableSchemaError(f"a schema of {len(text):,} characters, allowed: {LARGEST_SCHEMA:,}")
     try:
-        parsed: Any = fastavro.parse_schema(json.loads(text))
-    except (KeyboardInterrupt, SystemExit, MemoryError):
+        return _writer(fastavro.parse_schema(json.loads(text)))
+    except (KeyboardInterrupt, SystemExit, MemoryError, UnusableSchemaError):
         raise
     except Exception as error:  # fastavro raises what its parts happen to raise, and nesting ends in a RecursionError
         raise UnusableSchemaError(f"no Avro schema: {type(error).__name__} {error}"[:200]) from None
+
+
+def _writer(parsed: Any) -> Writer:
     if not isinstance(parsed, dict) or parsed.get("type") != "record":
         raise UnusableSchemaError("no record")
     definition = REPORT_KINDS.get(str(parsed["name"]))
     if definition is None:
         raise UnusableSchemaError(f"records of {str(parsed['name'])[:80]!r}")
+    for field in parsed["fields"]:
+        if field["name"] == "event_time":
+            _check_time(field["type"])
     ours = definition.canonical_versions.get(canonical_form(parsed))
     if ours is not None:
         return Writer(definition, ours, is_ours=True)
     _weigh(parsed, {}, 0)
-    return Writer(definition, parsed)
+    return Writer(definition, without_dates(parsed))
+
+
+def _check_time(kind: Any) -> None:
+    """That a time is in milliseconds, or does not say: resolution takes any other number for these."""
+    for part in kind if isinstance(kind, list) else [kind]:
+        unit = part.get("logicalType") if isinstance(part, dict) else None
+        if unit not in (None, "timestamp-millis"):
+            raise UnusableSchemaError(f"an event_time of {str(unit)[:80]!r}, allowed: 'timestamp-millis'")
 
 
 class _Weight(NamedTuple):
@@ -96,7 +111,10 @@ def _weigh(schema: Any, named: dict[str, _Weight], depth: int) -> _Weight:
         parts = [_weigh(field["type"], named, depth + 1) for field in schema["fields"]]
         weight = _bounded(sum(part.least for part in parts), 1 + sum(part.parts for part in parts))
     elif kind == "fixed":
-        weight = _Weight(int(schema["size"]), 1)
+        size = schema["size"]
+        if type(size) is not int or size < 0:
+            raise UnusableSchemaError(f"a fixed type of size {str(size)[:80]!r}")
+        weight = _Weight(size, 1)
     elif kind == "enum":
         weight = _Weight(1, 1)
     else:  # a primitive type with properties, such as a logical type

@@ -14,9 +14,9 @@ from hushgram.transforms.sources.message_batch import MessageBatch
 CONNECT, OWN = "__connect.errors.", "hushgram."
 TOPIC, PARTITION, OFFSET = f"{CONNECT}topic", f"{CONNECT}partition", f"{CONNECT}offset"
 STAGE, MESSAGE = f"{CONNECT}stage", f"{CONNECT}exception.message"
-REASON, RECEIVED = f"{OWN}reason", f"{OWN}received_at"
+REASON, RECEIVED, TOPIC_ID = f"{OWN}reason", f"{OWN}received_at", f"{OWN}topic_id"
 LEFT_OUT, PASSED = f"{OWN}left_out_bytes", f"{OWN}passed"
-"""How large a value was that the topic does not take, and how often a replay has left the letter where it is."""
+"""How large that was which the topic does not take, and how often a replay has left the letter where it is."""
 DECODING, JUDGING = "VALUE_CONVERTER", "TRANSFORMATION"
 """Connect's words for where it went wrong."""
 LONGEST_DETAIL = 500
@@ -43,6 +43,7 @@ def dead_message(batch: MessageBatch, index: int, reason: Reason, detail: str, d
         MESSAGE: detail[:LONGEST_DETAIL],
         REASON: reason,
         RECEIVED: None if batch.received is None else int(batch.received[index]),
+        TOPIC_ID: batch.topic_id or None,
     }
     headers = [] if batch.headers is None else original_headers(batch.headers[index])
     key = None if batch.keys is None else batch.keys[index]
@@ -63,6 +64,19 @@ def without_value(message: DeadMessage) -> DeadMessage:
     """The same without its value, for a topic that takes no message of its size."""
     size = len(message.value or b"")
     return DeadMessage(message.key, None, [*message.headers, *_encoded({LEFT_OUT: size})])
+
+
+def without_content(message: DeadMessage) -> DeadMessage:
+    """The same with nothing that its sender chose, for a topic that does not take its key and headers either.
+
+    >>> without_content(DeadMessage(b"key", b"value", [("trace", b"7"), (REASON, b"too_old")])).headers
+    [('hushgram.reason', b'too_old'), ('hushgram.left_out_bytes', b'14')]
+    """
+    theirs = original_headers(message.headers)
+    ours = [header for header in message.headers if header[0].startswith((CONNECT, OWN))]
+    size = len(message.value or b"") + len(message.key or b"")
+    size += sum(len(name.encode()) + len(value or b"") for name, value in theirs)
+    return DeadMessage(None, None, [*ours, *_encoded({LEFT_OUT: size})])
 
 
 def _encoded(headers: Mapping[str, object]) -> list[Header]:

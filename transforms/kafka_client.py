@@ -117,6 +117,18 @@ def _client(kind: Any, properties: Mapping[str, str], properties_file: str | Non
         raise KafkaError(f"Kafka: {error}") from None
 
 
+def headers_of(message: Any) -> list[Any] | None:
+    """The headers of a message, to be asked for once; it counts as one without if a name is not UTF-8.
+
+    Kafka takes such names, and the client fails on them: what is left in the message then must not be looked at again.
+    """
+    try:
+        found: list[Any] | None = message.headers()
+    except (SystemError, UnicodeDecodeError):
+        return None
+    return found
+
+
 @dataclass(frozen=True)
 class TopicState:
     """A topic as a broker describes it now."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -30,17 +30,27 @@ ANSWER_SECONDS = 10.0
 """How long the registry may take for an answer; then it counts as away."""
 LARGEST_ANSWER = 4 * LARGEST_SCHEMA
 """Bytes. Within an answer a schema is a text of JSON, whose quotes are escaped."""
-UNKNOWN_SECONDS = 60.0
-"""An id that was unknown is asked for again after this time: somebody may have registered it."""
+UNKNOWN_SECONDS, LONGEST_UNKNOWN_SECONDS = 2.0, 60.0
+"""An id that was unknown is asked for again after the first, then after twice as long each time, up to the second:
+somebody may have registered it."""
 MOST_KEPT = 10_000
 """Ids. Were there more, they would be looked up anew."""
 NOT_FOUND = (40401, 40402, 40403)
 """A registry's own codes for a subject, a version and a schema that it does not have."""
-DENIED = (401, 403)
+FORBIDDEN = 403
+DENIED = (401, FORBIDDEN)
 
 
 class RegistryError(Exception):
     """Something about the registry that a person has to put right."""
+
+
+class DeniedError(RegistryError):
+    """Credentials that are not taken, or not for this; `status` is that of HTTP."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class RegistryAwayError(Exception):
@@ -69,6 +79,11 @@ schema.registry.basic.auth.user.info in the file of properties
     patience_seconds: float = DEFAULT_SECONDS
 
     def __post_init__(self) -> None:
+        if "@" in self.url:  # first, since the other line quotes the address
+            raise ValueError(
+                "credentials: got some in the address, where lists of processes and job graphs show them,"
+                " allowed: as schema.registry.basic.auth.user.info in the file of properties"
+            )
         try:
             parts = urlsplit(self.url)
             host, _ = parts.hostname, parts.port
@@ -76,11 +91,14 @@ schema.registry.basic.auth.user.info in the file of properties
             host = None
         if not host or parts.scheme not in ("http", "https") or set(self.url) & set(", \t\r\n"):
             raise ValueError(f"address: got {self.url[:200]!r}, allowed: such as http://localhost:8081")
-        if "@" in parts.netloc:
-            raise ValueError(
-                "credentials: got some in the address, where lists of processes and job graphs show them,"
-                " allowed: as schema.registry.basic.auth.user.info in the file of properties"
-            )
+
+
+class _Unknown(NamedTuple):
+    """What is said of an id that the registry does not give out, until it is asked again."""
+
+    answer: Unusable
+    pause: float
+    until: float
 
 
 class RegistryClient:
@@ -99,7 +117,7 @@ class RegistryClient:
         bound_answers(self.client._rest_client.session, LARGEST_ANSWER, ANSWER_SECONDS)
         self._lock = threading.Lock()
         self._known: dict[bytes, Writer | Unusable] = {}
-        self._unknown: dict[bytes, tuple[Unusable, float]] = {}
+        self._unknown: dict[bytes, _Unknown] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -109,28 +127,35 @@ class RegistryClient:
 
     def schema(self, named: bytes) -> Writer | Unusable:
         """What an id stands for. Waits while the registry is away, and raises when its patience is over."""
+        found = self._remembered(named)
+        if found is not None:  # without the lock, which one who waits for the registry holds
+            return found
         with self._lock:
-            return self._find(named)
+            found = self._remembered(named)
+            return self._find(named) if found is None else found
+
+    def _remembered(self, named: bytes) -> Writer | Unusable | None:
+        unknown = self._unknown.get(named)
+        if unknown is not None and time.monotonic() < unknown.until:
+            return unknown.answer
+        return self._known.get(named)
 
     def _find(self, named: bytes) -> Writer | Unusable:
-        known = self._known.get(named)
-        if known is not None:
-            return known
-        unknown, until = self._unknown.get(named, (None, 0.0))
-        if unknown is not None and time.monotonic() < until:
-            return unknown
+        before = self._unknown.get(named)
         for memory in (self._known, self._unknown):
             if len(memory) >= MOST_KEPT:
                 memory.clear()
         schema_id = parse_id(named)
         if schema_id is None:
-            return Unusable("undecodable", f"{named[:20].hex()} in the header of schema ids, which is none")
+            return Unusable("undecodable", f"{named[:20].hex()} in the header of schema ids, which is not one")
         found = self._waiting(partial(self._fetch, schema_id))
-        if found is None:
-            unknown = Unusable("unknown_schema", f"schema id {schema_id}, which the registry does not have")
-            self._unknown[named] = unknown, time.monotonic() + UNKNOWN_SECONDS
-            return unknown
+        if isinstance(found, str):
+            pause = UNKNOWN_SECONDS if before is None else min(2 * before.pause, LONGEST_UNKNOWN_SECONDS)
+            answer = Unusable("unknown_schema", f"schema id {schema_id}{found}")
+            self._unknown[named] = _Unknown(answer, pause, time.monotonic() + pause)
+            return answer
         self._known[named] = found
+        self._unknown.pop(named, None)
         return found
 
     def _waiting(self, attempt: Callable[[], Answer]) -> Answer:
@@ -140,8 +165,8 @@ class RegistryClient:
         except (RegistryError, OutOfPatienceError) as error:
             raise RegistryError(f"{name}: {error}") from None
 
-    def _fetch(self, schema_id: int | UUID) -> Writer | Unusable | None:
-        """The schema, or why it is not used, or None if the registry does not have it."""
+    def _fetch(self, schema_id: int | UUID) -> Writer | Unusable | str:
+        """The schema, or why it is never used; a text says why the registry does not give it out now."""
         label = f"schema id {schema_id}"
         try:
             if isinstance(schema_id, UUID):
@@ -156,7 +181,11 @@ class RegistryClient:
                 raise UnusableSchemaError("a schema that refers to others")
             return parse_writer(found.schema_str)
         except NotRegisteredError:
-            return None
+            return ", which the registry does not have"
+        except DeniedError as error:  # at the start it was not: others change credentials and rights while we run
+            if error.status == FORBIDDEN and self._answers_otherwise():
+                return f": {error}"
+            raise RegistryAwayError(str(error)) from None
         except (UnusableSchemaError, OversizedAnswerError) as error:
             return Unusable("unknown_schema", f"{label}: {error}")
         finally:
@@ -171,7 +200,7 @@ class RegistryClient:
         except SchemaRegistryError as error:
             status, text = error.http_status_code, f"{one_line(error)}"[:200]
             if status in DENIED:
-                raise RegistryError(text) from None
+                raise DeniedError(status, text) from None
             if status == 404 and (error.error_code in NOT_FOUND or self._answers_otherwise()):
                 raise NotRegisteredError(text) from None
             if status in (409, 422):

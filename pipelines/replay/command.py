@@ -1,4 +1,8 @@
-"""`hushgram replay`: sends dead letters of a topic again that are acceptable now, or all of some reasons."""
+"""`hushgram replay`: sends dead letters of a topic again that are acceptable now, or all of some reasons.
+
+Replay only what no stream will read again with the mended file, as one that is resumed from before, or a rerun with a
+higher generation: a report without an id would count twice.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from hushgram.pipelines.cli.console import (
     say,
 )
 from hushgram.pipelines.cli.registry import PROPERTIES, URL, registry_in
+from hushgram.pipelines.cli.sinks import add_patience, patience_in
 from hushgram.pipelines.formatting import count
 from hushgram.pipelines.replay.topic import DeadLetterTopic
 from hushgram.pipelines.replay.verdicts import Choice, Counts
@@ -51,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--group", default=GROUP, metavar="ID", help=f"whose position says what was replayed before (default: {GROUP})"
     )
+    add_patience(parser)
     parser.add_argument("--dry-run", action="store_true", help="count only: nothing is sent, and no position moved")
 
 
@@ -66,6 +72,8 @@ def execute(options: argparse.Namespace) -> int:
     for reason in options.reason:
         if reason not in REASONS:
             raise UsageError(f"--reason: got {reason!r}, allowed: {', '.join(REASONS)}")
+    if options.reason and options.schema_registry:
+        raise UsageError("--schema-registry: only with --collections; what --reason chooses is not decoded")
     if not options.group:
         raise UsageError("--group: got '', allowed: a name")
     name = dead_letter_topic(options.dead_letters)
@@ -76,7 +84,7 @@ def execute(options: argparse.Namespace) -> int:
     for topic in (options.topic, name):
         offsets_in(topic, properties, options.kafka_properties, latest=True)
     url, file = options.schema_registry, options.kafka_properties
-    registry = registry_in(url, file) if url else None
+    registry = registry_in(url, file, patience_in(options)) if url else None
     choice = Choice(
         options.topic, None if index is None else Parser(index, registry=registry), frozenset(options.reason)
     )

@@ -15,7 +15,7 @@ from typing import Any
 from hushgram.pipelines.replay.verdicts import Choice, Counts, Letter, Origin, Sorter
 from hushgram.transforms.dead_messages import original_headers
 from hushgram.transforms.kafka_client import TIMEOUT, KafkaError, consumer, first_offsets, producer
-from hushgram.transforms.sinks.dead_letter_topic import LARGEST_DEAD_MESSAGE
+from hushgram.transforms.sinks.dead_letter_topic import LARGEST_DEAD_MESSAGE, TOO_LARGE
 
 STEP = 1000
 """Messages of one transaction, at most."""
@@ -49,7 +49,8 @@ class DeadLetterTopic:
         """Sends what is chosen to the topic of reports. A run that fails or is killed has done whole steps."""
         from confluent_kafka import KafkaException
 
-        own = {"transactional.id": self.group, "message.max.bytes": LARGEST_DEAD_MESSAGE}
+        # One message a batch: brokers refuse batches that are larger than a topic's messages may be.
+        own = {"transactional.id": self.group, "message.max.bytes": LARGEST_DEAD_MESSAGE, "batch.num.messages": 1}
         sender, client = producer(self.properties, self.properties_file, **own), self._consumer()
         try:
             sender.init_transactions(TIMEOUT)  # ends what another run of the group has begun, before it is looked at
@@ -77,11 +78,16 @@ class DeadLetterTopic:
         behind: Positions = {}
         for message in messages:
             behind[message.partition()] = message.offset() + 1
+        refused: list[str] = []
         sender.begin_transaction()
         for letter in send:
-            _produce(sender, sorter.choice.topic, letter, original_headers(letter.header_list))
-        for letter in stay:
-            _produce(sender, self.name, letter, letter.passed_over())
+            _produce(sender, refused, sorter.choice.topic, letter, original_headers(letter.header_list))
+        for letter in stay:  # with its own time: retention would never remove what each run makes younger
+            _produce(sender, refused, self.name, letter, letter.passed_over(), timestamp=letter.stamp)
+        sender.flush(SILENCE_SECONDS)
+        if refused:
+            sender.abort_transaction(TIMEOUT)
+            raise KafkaError(f"topic {self.name!r}, {refused[0]}; what was done before is committed")
         offsets = [TopicPartition(self.name, partition, offset) for partition, offset in behind.items()]
         sender.send_offsets_to_transaction(offsets, client.consumer_group_metadata(), TIMEOUT)
         sender.commit_transaction(SILENCE_SECONDS)
@@ -141,12 +147,20 @@ class DeadLetterTopic:
                         left.discard(partition)
             if wanted:
                 yield wanted
+                heard = time.monotonic()  # what others did meanwhile is no silence of the brokers
             if time.monotonic() - heard > SILENCE_SECONDS:
                 raise KafkaError(f"topic {self.name!r}: no answer for {SILENCE_SECONDS:.0f} s; run it again")
 
 
-def _produce(sender: Any, topic: str, letter: Letter, headers: list[Any]) -> None:
-    produce = partial(sender.produce, topic, letter.value, letter.key, headers=headers)
+def _produce(sender: Any, refused: list[str], topic: str, letter: Letter, headers: list[Any], **more: Any) -> None:
+    """Hands a letter to the client; if brokers find it too large, `refused` gets a line that names it."""
+
+    def delivered(error: Any, _: Any) -> None:
+        if error is not None and error.name() == TOO_LARGE:
+            refused.append(f"{letter.place}: {topic} does not take it; let max.message.bytes there be a few KiB more")
+
+    own = {"headers": headers, "on_delivery": delivered, **more}
+    produce = partial(sender.produce, topic, letter.value, letter.key, **own)
     try:
         produce()
     except BufferError:  # memory has a bound

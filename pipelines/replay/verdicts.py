@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hushgram._arrays import BoolArray
-from hushgram.transforms.dead_messages import LEFT_OUT, OFFSET, PARTITION, PASSED, REASON, TOPIC
+from hushgram.transforms.dead_messages import LEFT_OUT, OFFSET, PARTITION, PASSED, REASON, TOPIC, TOPIC_ID
 from hushgram.transforms.judging import judge
+from hushgram.transforms.kafka_client import headers_of
 from hushgram.transforms.parsing import Parser
 
 Origin = tuple[bytes | None, ...]
@@ -27,11 +29,16 @@ class Letter(NamedTuple):
     key: bytes | None
     header_list: list[Any]
     headers: dict[str, bytes | None]
+    stamp: int = 0
+    """When it was written, in milliseconds since 1970."""
+    place: str = ""
+    """Where on the topic it is."""
 
     @classmethod
     def of(cls, message: Any) -> Letter:
-        headers = message.headers() or []
-        return cls(message.value(), message.key(), headers, dict(headers))
+        headers = headers_of(message) or []
+        place = f"partition {message.partition()}, offset {message.offset()}"
+        return cls(message.value(), message.key(), headers, dict(headers), max(0, message.timestamp()[1]), place)
 
     @property
     def reason(self) -> str:
@@ -39,9 +46,14 @@ class Letter(NamedTuple):
 
     @property
     def origin(self) -> Origin | None:
-        """Where the message came from, and how often it was passed over: once each; None if that is not known."""
+        """Where the message came from, what it was, and how often it was passed over; None if that is not known.
+
+        A topic that was deleted and created again has the same offsets, but another id. Where ids are not known, what
+        the message was tells most of them apart.
+        """
         place = tuple(self.headers.get(name) for name in (TOPIC, PARTITION, OFFSET))
-        return None if None in place else (*place, self.headers.get(PASSED))
+        digest = None if self.value is None else blake2b(self.value, digest_size=16).digest()
+        return None if None in place else (*place, self.headers.get(TOPIC_ID), digest, self.headers.get(PASSED))
 
     def passed_over(self) -> list[Any]:
         """The headers of the letter when it was passed over once more."""

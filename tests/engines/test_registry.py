@@ -184,7 +184,8 @@ def test_a_schema_that_is_not_registered_is_told_with_advice(folder, broker, reg
     confluent.delete_subject("hushgram.Snapshot")
     try:
         arguments = ["--collections", str(folder / "collections.yaml"), "--output", str(folder / "never")]
-        more = [f"--sink=kafka:{topic.name}", "--schema-registry", registry.url, "--framed"]
+        snapshots = broker.create_topic(f"{topic.name}-snapshots")
+        more = [f"--sink=kafka:{snapshots}", "--schema-registry", registry.url, "--framed"]
         assert command.main(["stream", *arguments, *topic.options, *more]) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert f"run `hushgram schemas register --schema-registry {registry.url}` once" in line

@@ -23,8 +23,10 @@ class FakeMessage:
 
     at: tuple[int, int]
     stamp: int = 0
-    content: bytes = b""
+    content: bytes | None = b""
     failure: FakeError | None = None
+    own_key: bytes | None = None
+    own_headers: list[Any] | Exception | None = None
 
     def error(self) -> FakeError | None:
         return self.failure
@@ -38,14 +40,22 @@ class FakeMessage:
     def timestamp(self) -> tuple[int, int]:
         return 1, self.stamp
 
-    def value(self) -> bytes:
+    def value(self) -> bytes | None:
         return self.content
+
+    def key(self) -> bytes | None:
+        return self.own_key
+
+    def headers(self) -> list[Any] | None:
+        if isinstance(self.own_headers, Exception):
+            raise self.own_headers
+        return self.own_headers
 
     def leader_epoch(self) -> None:
         return None
 
     def __len__(self) -> int:
-        return len(self.content)
+        return len(self.content or b"")
 
 
 @dataclass
@@ -65,7 +75,7 @@ class FakeTopic:
         self.happen()
         return TopicState(self.id, len(self.logs) if partitions is None else partitions)
 
-    def values(self) -> list[bytes]:
+    def values(self) -> list[bytes | None]:
         return [message.content for log in self.logs for message in log]
 
 
@@ -107,3 +117,59 @@ class FakeConsumer:
 
     def close(self) -> None:
         self.open = False
+
+
+class FakeSender:
+    """A producer whose messages are `taken` by topic, unless they are too large; those of a transaction with it."""
+
+    def __init__(self, largest: int = 1 << 20) -> None:
+        self.largest = largest
+        self.taken: list[tuple[str, FakeMessage]] = []
+        self.positions: dict[int, int] = {}
+        self.open: list[tuple[str, FakeMessage]] | None = None
+        self.reports: list[Callable[[], None]] = []
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: list[Any],
+        on_delivery: Callable[[Any, Any], None],
+        timestamp: int = 0,
+    ) -> None:
+        message = FakeMessage((0, -1), timestamp, value, own_key=key, own_headers=headers)
+        size = len(value or b"") + len(key or b"") + sum(len(name) + len(text or b"") for name, text in headers)
+        if size > self.largest:
+            self.reports.append(lambda: on_delivery(FakeError("MSG_SIZE_TOO_LARGE"), message))
+            return
+        (self.taken if self.open is None else self.open).append((topic, message))
+        self.reports.append(lambda: on_delivery(None, message))
+
+    def poll(self, timeout: float) -> None:
+        pass
+
+    def flush(self, timeout: float) -> int:
+        reports, self.reports = self.reports, []
+        for report in reports:
+            report()
+        return 0
+
+    def init_transactions(self, timeout: float) -> None:
+        pass
+
+    def begin_transaction(self) -> None:
+        self.open = []
+
+    def send_offsets_to_transaction(self, offsets: list[Any], group: object, timeout: float) -> None:
+        self.offsets = {place.partition: place.offset for place in offsets}
+
+    def commit_transaction(self, timeout: float) -> None:
+        assert self.open is not None
+        self.flush(timeout)
+        self.taken += self.open
+        self.positions |= self.offsets
+        self.open = None
+
+    def abort_transaction(self, timeout: float) -> None:
+        self.open = None

@@ -19,7 +19,8 @@ def schema_answer(text: Any, **more: Any) -> Answer:
 
 
 class ScriptedRegistry(http.server.ThreadingHTTPServer):
-    """Answers by path; `asked` are the paths, and `authorizations` the credentials that came with them."""
+    """Answers by path, or by method and path if something is written; `asked` are these, and `authorizations` the
+    credentials that came with them."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -32,10 +33,21 @@ class ScriptedRegistry(http.server.ThreadingHTTPServer):
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: ScriptedRegistry
 
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self._answer(f"{self.command} {self.path}")
+
+    def do_PUT(self) -> None:
+        self.do_POST()
+
     def do_GET(self) -> None:
-        self.server.asked.append(self.path)
+        self._answer(self.path)
+
+    def _answer(self, whole: str) -> None:
+        question = whole.partition("?")[0]
+        self.server.asked.append(question)
         self.server.authorizations.append(self.headers.get("Authorization"))
-        found = self.server.answers.get(self.path, UNKNOWN)
+        found = self.server.answers.get(question, UNKNOWN)
         status, kind, body = found() if callable(found) else found
         self.send_response(status)
         self.send_header("Content-Type", kind)

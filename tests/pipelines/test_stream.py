@@ -61,6 +61,9 @@ def test_options_that_would_cost_exactness_are_refused(collections, tmp_path, ca
     assert not (tmp_path / "o").exists()
 
 
+TOPIC = ["--kafka", "localhost:1", "--topic", "t"]
+
+
 @pytest.mark.parametrize(
     ("extra", "word"),
     [
@@ -72,6 +75,10 @@ def test_options_that_would_cost_exactness_are_refused(collections, tmp_path, ca
         (["--pubsub", "projects/some-project/subscriptions/s"], "not with Prism"),
         (["--pubsub", "s", "--runner=DataflowRunner"], "got 's', allowed"),
         (["--kafka", "localhost:1", "--topic", "t", "--kafka-properties", "/no/such"], "cannot be read"),
+        ([*TOPIC, "--schema-registry", "http://h", "--framed"], "--framed: only with --sink kafka:TOPIC"),
+        ([*TOPIC, "--dead-letters", "kafka:t"], "--dead-letters: got 't', which is the topic of reports"),
+        ([*TOPIC, "--sink", "kafka:t"], "--sink: got 'kafka:t', which is the topic of reports"),
+        ([*TOPIC, "--sink", "kafka:d", "--dead-letters", "kafka:d"], "'kafka:d', which is the topic of dead letters"),
     ],
 )
 def test_a_wrong_option_of_stream_ends_at_once_with_one_line(collections, capsys, extra, word):

@@ -158,6 +158,14 @@ UNUSABLE = {
         REPORT.text, {"name": "more", "type": {"type": "map", "values": {**NESTED, "fields": []}}}
     ),
     "nested text": "[" * 30_000,
+    **{
+        f"fixed of {size}": with_field(
+            REPORT.text, {"name": "more", "type": {"type": "fixed", "name": "F", "size": "SIZE"}}
+        ).replace('"SIZE"', size)
+        for size in ('"abc"', "null", "[1]", "1e400", "-1", "true")
+    },
+    "microseconds": REPORT.text.replace("timestamp-millis", "timestamp-micros"),
+    "microseconds in a newer version": NEWER.replace("timestamp-millis", "timestamp-micros"),
     "huge": REPORT.text + " " * LARGEST_SCHEMA,
 }
 
@@ -192,7 +200,7 @@ def test_a_schema_with_our_layout_and_other_words_is_decoded_as_columns(monkeypa
     schema = json.loads(REPORT.text)
     schema["doc"] = "of another team"
     schema["fields"][0]["type"] = {"type": "string", "avro.java.string": "String"}
-    monkeypatch.setattr("hushgram.schemas.columns.decode_one_by_one", None)
+    monkeypatch.setattr("hushgram.schemas.columns._resolved", None)
     schemas = {frame(7): parse_writer(json.dumps(schema))}
     rows, refused = read_rows([reframe(message, FRAMES) for message in SINGLE[: len(ROWS)]], schemas)
     assert not refused

@@ -2,12 +2,15 @@
 
 import json
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 
 from hushgram import Collection
 from hushgram.pipelines.cli import command
+from hushgram.pipelines.schemas import register
 from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH, SNAPSHOT
 from hushgram.schemas.framing import BY_GUID, ID_HEADER, frame
 from hushgram.schemas.messages import PREFIX, Unusable, encode_message
@@ -20,6 +23,7 @@ from hushgram.transforms.parsing import Parser
 from hushgram.transforms.schema_registry import RegistryClient, RegistryError, SchemaRegistry
 from hushgram.transforms.sources.message_batch import MessageBatch
 from tests.helpers.reports import make_report_rows
+from tests.helpers.schemas import with_field
 from tests.helpers.scripted_registry import JSON, UNKNOWN, run_registry, schema_answer
 
 REPORT_ANSWER = schema_answer(REPORT.text)
@@ -60,6 +64,46 @@ def test_an_id_that_was_unknown_is_asked_for_again_in_time(make_client, server, 
     assert isinstance(client.schema(frame(7)), Writer)
 
 
+def test_an_id_that_stays_unknown_is_asked_for_less_and_less_often(make_client, server, monkeypatch):
+    client, clock = make_client(), [0.0]
+    monkeypatch.setattr(schema_registry.time, "monotonic", lambda: clock[0])
+    asked = []
+    for second in range(200):
+        clock[0], before = float(second), len(server.asked)
+        client.schema(frame(7))
+        asked += [second] * (len(server.asked) - before)
+    assert asked == [0, 2, 6, 14, 30, 62, 122, 182]
+    server.answers["/schemas/ids/7"] = REPORT_ANSWER
+    clock[0] = 300.0
+    assert isinstance(client.schema(frame(7)), Writer)
+
+
+def test_who_waits_for_the_registry_keeps_nobody_from_what_is_known(make_client, server):
+    server.answers["/schemas/ids/7"] = REPORT_ANSWER
+    client, held, release = make_client(), threading.Event(), threading.Event()
+    client.schema(frame(7))
+    client.schema(frame(8))
+
+    def answer_late():
+        held.set()
+        release.wait(60)
+        return REPORT_ANSWER
+
+    server.answers["/schemas/ids/9"] = answer_late
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(client.schema, frame(9))
+        assert held.wait(60)
+        others = [pool.submit(client.schema, frame(number)) for number in (7, 8)]
+        try:
+            known, unknown = [other.result(5) for other in others]
+            assert not waiting.done()
+        finally:
+            release.set()
+        assert isinstance(known, Writer)
+        assert isinstance(unknown, Unusable)
+        assert isinstance(waiting.result(60), Writer)
+
+
 def test_the_memory_of_ids_is_bounded(make_client, server, monkeypatch):
     monkeypatch.setattr(schema_registry, "MOST_KEPT", 5)
     client = make_client()
@@ -84,6 +128,9 @@ UNUSABLE = {
     "no Avro": schema_answer("{"),
     "huge": schema_answer(" " * 5 * LARGEST_SCHEMA),
     "nested": schema_answer("[" * 30_000),
+    "a size that is no number": schema_answer(
+        with_field(REPORT.text, {"name": "more", "type": {"type": "fixed", "name": "F", "size": "abc"}})
+    ),
 }
 
 
@@ -133,12 +180,38 @@ def test_patience_ends_with_a_line(make_client, server):
     assert "\n" not in str(error.value)
 
 
+DENIED = b'{"error_code": 40301, "message": "denied"}'
+
+
 @pytest.mark.parametrize("status", [401, 403])
-def test_credentials_that_are_refused_are_not_waited_for(make_client, server, status):
-    server.answers["/schemas/ids/7"] = status, JSON, b'{"error_code": 40301, "message": "denied"}'
+def test_credentials_that_are_refused_at_the_start_are_not_waited_for(make_client, server, status):
+    server.answers["/schemas/types"] = status, JSON, DENIED
     with pytest.raises(RegistryError, match="denied"):
-        make_client().schema(frame(7))
+        make_client().check()
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_credentials_that_are_refused_later_are_waited_for(make_client, server, status):
+    answers = [(status, JSON, DENIED), (status, JSON, DENIED), REPORT_ANSWER]
+    server.answers["/schemas/ids/7"] = lambda: answers.pop(0)
+    server.answers["/schemas/types"] = status, JSON, DENIED
+    assert isinstance(make_client().schema(frame(7)), Writer)
+    server.answers["/schemas/ids/8"] = status, JSON, DENIED
+    with pytest.raises(RegistryError, match="denied"):
+        make_client(patience_seconds=0.0).schema(frame(8))
+
+
+def test_an_id_that_we_may_not_read_is_a_reason_to_refuse_until_we_may(make_client, server, monkeypatch):
+    monkeypatch.setattr(schema_registry, "UNKNOWN_SECONDS", 0.0)
+    server.answers["/schemas/ids/7"] = 403, JSON, DENIED
+    client = make_client()
+    found = client.schema(frame(7))
+    assert isinstance(found, Unusable)
+    assert found.reason == "unknown_schema"
+    assert found.detail.startswith("schema id 7: denied")
+    server.answers["/schemas/ids/7"] = REPORT_ANSWER
+    assert isinstance(client.schema(frame(7)), Writer)
 
 
 def test_credentials_come_from_the_file_of_properties(server, tmp_path):
@@ -160,6 +233,10 @@ def test_credentials_come_from_the_file_of_properties(server, tmp_path):
         ("http://[::1", "such as http"),
         ("http://a,http://b", "such as http"),
         ("http://user:pw@registry", "in the file of properties"),
+        ("http://user:pw@registry:99999", "in the file of properties"),
+        ("http://user:pw@[::1", "in the file of properties"),
+        ("ftp://user:pw@registry", "in the file of properties"),
+        ("user:pw@registry", "in the file of properties"),
     ],
 )
 def test_addresses_that_cannot_be_are_refused_without_their_secrets(url, match):
@@ -238,6 +315,39 @@ def test_no_registry_at_an_address_ends_in_a_line(server, capsys):
     assert server.url in line
     server.answers["/schemas/types"] = UNKNOWN
     assert command.main(["schemas", "register", "--schema-registry", f"{server.url}/elsewhere"]) == 2
+
+
+def of_subject(path, definition):
+    return path.replace("SUBJECT", definition.name)
+
+
+VERSIONS, RULE = "/subjects/SUBJECT/versions", "/config/SUBJECT"
+WITHOUT_RULE = 404, JSON, b'{"error_code": 40408, "message": "no subject-level compatibility"}'
+
+
+@pytest.mark.parametrize(
+    ("versions", "rule", "is_set"),
+    [
+        (UNKNOWN, WITHOUT_RULE, True),
+        (UNKNOWN, (200, JSON, b'{"compatibilityLevel": "NONE"}'), True),
+        ((200, JSON, b"[1]"), WITHOUT_RULE, True),  # a run before this one was ended in between
+        ((200, JSON, b"[1]"), (200, JSON, b'{"compatibilityLevel": "BACKWARD"}'), False),
+    ],
+)
+def test_a_subject_without_a_rule_is_given_one(make_client, server, versions, rule, is_set):
+    server.answers[of_subject(VERSIONS, REPORT_BATCH)] = versions
+    server.answers[of_subject(RULE, REPORT_BATCH)] = rule
+    server.answers[of_subject(f"POST {VERSIONS}", REPORT_BATCH)] = 200, JSON, b'{"id": 7}'
+    server.answers[of_subject(f"PUT {RULE}", REPORT_BATCH)] = 200, JSON, b'{"compatibility": "FULL_TRANSITIVE"}'
+    assert register(make_client(), REPORT_BATCH) == [7] * len(REPORT_BATCH.versions)
+    written = [question.split()[0] for question in server.asked if " " in question]
+    assert written == (["POST", "PUT", "POST"] if is_set else ["POST", "POST"])
+
+
+def test_a_registry_that_takes_no_schemas_is_told_of_in_a_line(server, capsys):
+    assert command.main(["schemas", "register", "--schema-registry", server.url]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"hushgram: --schema-registry {server.url}: ")
 
 
 def test_schemas_are_shown(capsys):

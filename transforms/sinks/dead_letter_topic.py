@@ -11,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from hushgram.transforms.dead_messages import DeadMessage, without_value
+from hushgram.transforms.dead_messages import DeadMessage, without_content, without_value
 from hushgram.transforms.kafka_client import KafkaError, producer
 from hushgram.transforms.sinks.patience import DEFAULT_SECONDS
 from hushgram.transforms.sinks.topic_writer import MARGIN_SECONDS, TopicWriter
@@ -30,7 +30,7 @@ class PublishDeadLetters(beam.PTransform[PCollection[Any], PCollection[None]]):
 
     It is given to `AggregateReports`, which refuses them. `properties` are those of librdkafka; `properties_file` is
     read where clients run. A message arrives once or, after a failure, several times. One that is larger than the topic
-    allows arrives without its value.
+    allows arrives without its value, and if need be without its key and its own headers.
 
     >>> PublishDeadLetters("refused", {"bootstrap.servers": "localhost:9092"}).topic
     'refused'
@@ -52,7 +52,7 @@ class WriteDeadMessages(TopicWriter):
     """Each element is the tuple of a `DeadMessage`.
 
     A broker refuses a whole batch of messages if that is larger than it takes. So each of them is sent once more, and
-    alone; one that is too large even then is sent without its value.
+    alone; one that is too large even then is sent without its value, or without all that its sender chose.
     """
 
     what = "dead letters"
@@ -84,12 +84,13 @@ class WriteDeadMessages(TopicWriter):
             settings = {**self.settings(), "batch.num.messages": 1}
             self.sending_alone = producer(self.properties, self.properties_file, **settings)
         for dead in self.in_too_large_batches:
-            if self._deliver_alone(dead) == TOO_LARGE:
+            if not self._takes(dead):
                 LOG.warning("%s: %d bytes are more than max.message.bytes", self.name, len(dead.value or b""))
-                self._deliver_alone(without_value(dead))
+                if not self._takes(without_value(dead)) and not self._takes(without_content(dead)):
+                    raise KafkaError(f"{self.name}: max.message.bytes is too small even for a reason; raise it")
 
-    def _deliver_alone(self, dead: DeadMessage) -> str | None:
-        """None, or the name of the error."""
+    def _takes(self, dead: DeadMessage) -> bool:
+        """Whether the topic takes a message that is sent alone, or finds it too large."""
         errors: list[Any] = []
 
         def delivered(error: Any, _: Any) -> None:
@@ -98,7 +99,7 @@ class WriteDeadMessages(TopicWriter):
         self.sending_alone.produce(self.topic, dead.value, dead.key, headers=dead.headers, on_delivery=delivered)
         left = self.sending_alone.flush(self.patience_seconds + MARGIN_SECONDS)
         error = errors[0] if errors else None
-        if left or (error is not None and (error.name() != TOO_LARGE or dead.value is None)):
+        if left or (error is not None and error.name() != TOO_LARGE):
             reason = "no answer" if error is None else error.str()
             raise KafkaError(f"{self.name}: a dead letter was not taken (--sink-patience): {reason}")
-        return None if error is None else str(error.name())
+        return error is None

@@ -165,17 +165,22 @@ class Writer:
             return 0
         sink = f"--sink iceberg:{self.name}"
         try:
-            attempt = partial(within, ANSWER_SECONDS, partial(self._write, best))
-            return patiently(sink, attempt, is_transient, self.patience_seconds)
+            return patiently(sink, partial(self._attempt, best), is_transient, self.patience_seconds)
         except Exception as error:
             raise IcebergError(f"{sink}: {one_line(error)}") from error
 
-    def _write(self, best: Mapping[str, Snapshot]) -> int:
+    def _attempt(self, best: Mapping[str, Snapshot]) -> int:
+        # One that is given up goes on with the client that it has: the next one must have another.
+        catalog, self.catalog = self.catalog, None
+        self.catalog, better = within(ANSWER_SECONDS, partial(self._write, catalog, best))
+        return better
+
+    def _write(self, catalog: Catalog | None, best: Mapping[str, Snapshot]) -> tuple[Catalog, int]:
+        catalog = catalog or open_catalog(self.name.catalog)
         try:
-            self.catalog = catalog = self.catalog or open_catalog(self.name.catalog)
-            return upsert(catalog.load_table(self.name.identifier), best)
+            return catalog, upsert(catalog.load_table(self.name.identifier), best)
         except BaseException:
-            self.close()
+            catalog.close()
             raise
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
@@ -100,10 +101,39 @@ def open_catalog(name: str) -> Catalog:
     """The catalogue, by the configuration as it is now: a long-lived worker may be given new credentials."""
     settings = Config().get_catalog_config(name)
     if settings is None:
-        variable = f"PYICEBERG_CATALOG__{name.upper()}__URI"
-        raise IcebergError(f"no catalogue {name!r} is configured; set {variable}, or add it to .pyiceberg.yaml")
+        raise IcebergError(f"no catalogue {name!r} is configured; {_how_to_configure(name)}")
     properties: dict[str, Any] = settings  # some hold others
-    return load_catalog(name, **properties)
+    try:
+        return load_catalog(name, **properties)
+    except Exception as error:
+        uri = str(properties.get("uri", ""))
+        if uri in str(error) and set(uri) & set("@?"):  # what it is configured with may be quoted, and hold a password
+            raise IcebergError(one_line(error).replace(uri, _without_credentials(uri))) from None
+        raise
+
+
+def _how_to_configure(name: str) -> str:
+    """
+    >>> _how_to_configure("data-lake")
+    'set PYICEBERG_CATALOG__DATA_LAKE__URI, or add it to .pyiceberg.yaml'
+    >>> _how_to_configure("data_lake")
+    'add it to .pyiceberg.yaml, since a variable cannot name it: there, _ stands for -'
+    """
+    if "_" in name:
+        return "add it to .pyiceberg.yaml, since a variable cannot name it: there, _ stands for -"
+    return f"set PYICEBERG_CATALOG__{name.upper().replace('-', '_')}__URI, or add it to .pyiceberg.yaml"
+
+
+def _without_credentials(uri: str) -> str:
+    """
+    >>> _without_credentials("postgres://someone:secret@example.org/db?sslpassword=secret")
+    'postgres://example.org'
+    """
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return "its address"
+    return f"{parts.scheme}://{parts.hostname or ''}"
 
 
 def table_schema() -> Schema:

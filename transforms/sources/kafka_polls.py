@@ -24,6 +24,7 @@ from hushgram.transforms.kafka_client import (
     admin,
     consumer,
     describe,
+    headers_of,
 )
 from hushgram.transforms.sources.kafka_positions import (
     NO_EPOCH,
@@ -121,15 +122,16 @@ class ReadPolls(beam.DoFn):
                             yield TimestampedValue(gap, Timestamp(micros=1000 * gap.received))
                         tracker.defer_remainder(Duration(0))
                     return
+                size = 0
                 for partition, position, part in received(topic, taken, positions, self.whole):
                     positions = positions.moved(partition, position)
                     if not tracker.try_claim(positions.restriction()):
                         return
                     for poll in part:
+                        size += poll.size
                         yield TimestampedValue(poll, Timestamp(micros=1000 * poll.first_received))
                 caught_up = len(messages) < limit and _unread(client, topic, positions) <= len(messages)
-                size = sum(len(message) for message in messages) // max(1, len(messages))
-                limit = min(MOST, max(FEWEST, POLL_BYTES // max(1, size)))
+                limit = min(MOST, max(FEWEST, POLL_BYTES * len(messages) // max(1, size)))
             if caught_up:
                 positions = self._follow_the_clock(client, topic, positions, asked_at)
                 if not tracker.try_claim(positions.restriction()):
@@ -296,8 +298,9 @@ def received(
         offsets = np.array([message.offset() for message in own], dtype=np.int64)
         times = received_times(stamps, latest[partition].received, now())
         values = [message.value() for message in own]
-        more = ([message.key() for message in own], [message.headers() for message in own]) if whole else ()
-        batches = list(batch_by_minute(source_name(topic, partition), offsets, times, values, *more))
+        keys, headers = ([message.key() for message in own], list(map(headers_of, own))) if whole else (None, None)
+        source = source_name(topic, partition)
+        batches = list(batch_by_minute(source, offsets, times, values, keys, headers, positions.topic_id))
         epoch = own[-1].leader_epoch()
         latest[partition] = Position(int(offsets[-1]) + 1, int(times[-1]), NO_EPOCH if epoch is None else epoch)
         yield partition, latest[partition], batches

@@ -40,11 +40,20 @@ class MessageBatch:
     keys: tuple[bytes | None, ...] | None = None
     headers: tuple[Headers | None, ...] | None = None
     """Keys and headers of messages, if the source was asked for them."""
+    topic_id: str = ""
+    """Offsets begin again in a topic that was deleted and created again, whose id is another; empty if unknown."""
 
     @property
     def first_received(self) -> int:
         assert self.received is not None
         return int(self.received[0])
+
+    @property
+    def size(self) -> int:
+        """Bytes of values, keys and headers."""
+        parts = (header for headers in self.headers or () for header in headers or ())
+        others = sum(len(name) + len(value or b"") for name, value in parts)
+        return others + sum(len(text or b"") for text in (*self.messages, *(self.keys or ())))
 
     def position(self, index: int) -> int | None:
         return None if self.offsets is None else int(self.offsets[index])
@@ -83,6 +92,7 @@ def batch_by_minute(
     messages: Sequence[bytes | None],
     keys: Sequence[bytes | None] | None = None,
     headers: Sequence[Headers | None] | None = None,
+    topic_id: str = "",
 ) -> Iterator[MessageBatch]:
     """Messages of one partition in batches that each lie within one minute."""
     ends = np.flatnonzero(np.diff(received // LETTER_MINUTE)) + 1
@@ -91,7 +101,8 @@ def batch_by_minute(
             part = None if offsets is None else offsets[start:end]
             own_keys = None if keys is None else tuple(keys[start:end])
             own_headers = None if headers is None else tuple(headers[start:end])
-            yield MessageBatch(source, part, received[start:end], tuple(messages[start:end]), own_keys, own_headers)
+            own = tuple(messages[start:end])
+            yield MessageBatch(source, part, received[start:end], own, own_keys, own_headers, topic_id)
 
 
 @dataclass
