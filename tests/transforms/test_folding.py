@@ -18,6 +18,7 @@ from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.folding import HISTOGRAMS, KINDS, MERGED_AT, SNAPSHOTS, write_panes
 from hushgram.transforms.sinks.files import FORMATS
 from hushgram.transforms.sinks.layout import folder_of
+from hushgram.transforms.sinks.window_files import write_window
 from hushgram.transforms.sources import result_files as reading
 from hushgram.transforms.sources.result_files import best, read_histograms, read_results, read_snapshots, result_files
 from tests.helpers.pages import pane_name
@@ -351,6 +352,21 @@ def test_a_correction_of_as_many_reports_wins_over_what_was_compacted(tmp_path):
     assert [one.mean for one in read_snapshots(tmp_path)] == [corrected.mean]
     compact(tmp_path)
     assert [one.mean for one in read_snapshots(tmp_path)] == [corrected.mean]
+
+
+def test_results_of_batch_are_left_alone_so_that_they_go_on_to_replace_each_other(tmp_path):
+    """Their names are used again: who removed one might remove what has taken its place."""
+    directory, of_batch = f"{tmp_path}/histograms", [make_histogram(5), make_histogram(3, group="DE")]
+    path = write_window(directory, HISTOGRAM, "avro", of_batch)
+    write(tmp_path, [make_histogram(1, hour=1)])
+    write(tmp_path, [make_histogram(2, 1, hour=1)])
+    assert [(one.files, one.kept) for one in compact(tmp_path)] == [(2, 1)]
+    assert os.path.exists(path)
+    assert write_window(directory, HISTOGRAM, "avro", [make_histogram(4)]) is None
+    corrected = [replace(make_histogram(4), pane=Pane(1, 0, "early"))]
+    write_window(directory, HISTOGRAM, "avro", corrected)
+    compact(tmp_path)
+    assert identities(read_histograms(tmp_path)) == identities([*corrected, make_histogram(2, 1, hour=1)])
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "collection=x", "é" * 90, "%2F", "."])
