@@ -8,20 +8,21 @@ alone: they replace each other, by names that are used again, and are one for ea
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
 from hushgram.schemas.records import Key
-from hushgram.transforms.filesystem import FoundFile, delete_files
+from hushgram.transforms.filesystem import FoundFile, Matched, delete_files
 from hushgram.transforms.folding import BEST, Answer, Kind
 from hushgram.transforms.sinks.layout import folder_of
 from hushgram.transforms.sinks.window_files import rank_of
 from hushgram.transforms.sources.result_files import (
     ResultsError,
     keep_best,
+    log_passed_over,
     matching_results,
     sorted_results,
 )
@@ -104,11 +105,18 @@ def _is_best(path: str) -> bool:
     return FileSystems.split(path)[1].startswith(f"{BEST}-")
 
 
-def folders(kind: Kind, results: str, changed_before: float) -> list[Folder]:
+def folders(
+    kind: Kind,
+    results: str,
+    changed_before: float,
+    report_passed_over: Callable[[Matched], None] = log_passed_over,
+) -> list[Folder]:
     """The folders of a kind of results, by name, each with its files of panes; younger ones are left alone."""
     directory = FileSystems.join(results, kind.name)
     by_name: dict[str, Folder] = {}
-    for file in matching_results(directory).files:
+    found = matching_results(directory)
+    report_passed_over(found)
+    for file in found.files:
         name = _folder_name(file.path.removeprefix(FileSystems.join(directory, "")))
         if name is None:
             continue

@@ -3,6 +3,7 @@
 import math
 import os
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,14 @@ from hushgram.transforms.sinks.files import FORMATS
 from hushgram.transforms.sinks.layout import folder_of
 from hushgram.transforms.sinks.window_files import write_window
 from hushgram.transforms.sources import result_files as reading
-from hushgram.transforms.sources.result_files import best, read_histograms, read_results, read_snapshots, result_files
+from hushgram.transforms.sources.result_files import (
+    best,
+    each_best,
+    read_histograms,
+    read_results,
+    read_snapshots,
+    result_files,
+)
 from tests.helpers.pages import pane_name
 from tests.helpers.panes import COLLECTION, make_answer
 from tests.helpers.reports import DAY, HOUR, START
@@ -327,6 +335,55 @@ def test_a_file_that_goes_between_listing_and_opening_is_found_where_it_went(tmp
     monkeypatch.setattr(reading, "open_file", open_file)
     assert best_seen(tmp_path) == expected
     assert len(opened) > 9
+
+
+def test_a_folder_that_is_folded_while_it_is_listed_is_listed_again(tmp_path, monkeypatch):
+    """The listing was past the place of the new file when it came, and not yet at those of the files that went."""
+    expected, folded = make_folder(tmp_path), []
+
+    def match_files(pattern, directory, real=reading.match_files):
+        found = real(pattern, directory)
+        if pattern == reading.PATTERNS[-1] and not folded:
+            folded.append(pattern)
+            compact(tmp_path)
+            return replace(found, files=tuple(file for file in found.files if os.path.exists(file.path)))
+        return found
+
+    monkeypatch.setattr(reading, "match_files", match_files)
+    assert best_seen(tmp_path) == expected
+
+
+def test_files_that_always_go_before_they_are_read_end_with_a_line(tmp_path, monkeypatch):
+    make_folder(tmp_path)
+
+    def open_file(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(reading, "open_file", open_file)
+    line = f"{tmp_path}: results change faster than they are read; try again"
+    with pytest.raises(reading.ResultsError, match=line):
+        read_histograms(tmp_path)
+    with pytest.raises(reading.ResultsError, match=line):
+        list(each_best(str(tmp_path), "histograms", Histogram.from_avro))
+
+
+@pytest.mark.parametrize("reads", range(24))
+def test_each_best_has_every_best_pane_once_whenever_all_is_folded(tmp_path, monkeypatch, reads):
+    expected, opened = make_folder(tmp_path), []
+
+    def open_file(path, real=reading.open_file):
+        opened.append(path)
+        if len(opened) == reads:
+            with monkeypatch.context() as patched:
+                patched.setattr(reading, "open_file", real)
+                write(tmp_path, [make_histogram(1)])
+                compact(tmp_path)
+        return real(path)
+
+    monkeypatch.setattr(reading, "open_file", open_file)
+    seen = [result for _, result in each_best(str(tmp_path), "histograms", Histogram.from_avro)]
+    assert identities(seen) == expected
+    assert max(Counter(opened).values()) <= 3
 
 
 def test_a_full_disk_leaves_everything_as_it_was(tmp_path, monkeypatch):
