@@ -233,7 +233,7 @@ class ResultIndex:
             return File(stamp, problem=shown(reason)[:300])
 
     def _publish(self, unread: int) -> None:
-        files = self._files.values()
+        files = [self._files[path] for path in sorted(self._files)]  # of equals the first counts, as for other readers
         refused: dict[str, RefusedReports] = defaultdict(RefusedReports)
         for file in files:
             for reason, refusal in file.refused:
@@ -302,7 +302,7 @@ class ResultIndex:
         """Panes whose file was folded into another since it was read; in place of one that was left out, a better."""
         folders = {f"/{folder_of(pane.numbers.key)}/" for pane in panes}
         moved = dict[Key, Snapshot]()
-        for path in [path for path in self._listed() if any(folder in path for folder in folders)]:
+        for path in [path for path in sorted(self._listed()) if any(folder in path for folder in folders)]:
             with suppress(Exception):  # anyone's
                 keep_best(moved, _pictures(path).values())
         for pane in panes:

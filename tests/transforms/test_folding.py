@@ -1,5 +1,7 @@
 """Files of results folded into fewer: few files, no pane lost, and every best pane seen at every moment."""
 
+import errno
+import json
 import math
 import os
 import shutil
@@ -17,7 +19,7 @@ from hushgram.transforms import folding
 from hushgram.transforms.compaction import folders
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.folding import HISTOGRAMS, KINDS, MERGED_AT, SNAPSHOTS, write_panes
-from hushgram.transforms.sinks.files import FORMATS
+from hushgram.transforms.sinks.files import FORMATS, as_json_lines
 from hushgram.transforms.sinks.layout import folder_of
 from hushgram.transforms.sinks.window_files import write_window
 from hushgram.transforms.sources import result_files as reading
@@ -137,6 +139,54 @@ def test_a_file_that_cannot_be_read_stays_where_it_is(tmp_path, caplog):
     )
     assert (folder / "damaged.avro").exists()
     assert (stray / "stray.avro").exists()
+
+
+def test_what_a_newer_version_wrote_is_left_to_it(tmp_path):
+    folder = tmp_path / "histograms" / "collection=c" / "date=2026-01-01"
+    newer = [json.loads(as_json_lines(HISTOGRAM, [make_histogram(1 + index, index)])) for index in range(2)]
+    folder.mkdir(parents=True)
+    for index, record in enumerate(newer):
+        (folder / f"panes-{index}.jsonl").write_text(json.dumps({**record, "confidence": 0.9}))
+    for index in range(2, MERGED_AT + 2):
+        write(tmp_path, [make_histogram(1 + index, index)])
+    assert (folder / "panes-0.jsonl").exists()
+    [done] = compact(tmp_path)
+    assert [problem.rpartition("/")[2] for problem in done.problems] == [
+        f"panes-{index}.jsonl: has confidence, which this version does not know, and would lose" for index in range(2)
+    ]
+    assert [json.loads((folder / f"panes-{index}.jsonl").read_text())["confidence"] for index in range(2)] == [0.9, 0.9]
+
+
+def test_a_damaged_file_is_read_once(tmp_path, monkeypatch):
+    folder, opened = tmp_path / "histograms" / "collection=c" / "date=2026-01-01", Counter()
+    folder.mkdir(parents=True)
+    size = len(FORMATS["avro"](HISTOGRAM, [make_histogram(1)]))
+    for index in range(MERGED_AT):
+        (folder / f"panes-damaged-{index}.avro").write_bytes(bytes(size))
+
+    def open_file(path, real=reading.open_file):
+        opened[os.path.basename(path)] += 1
+        return real(path)
+
+    monkeypatch.setattr(reading, "open_file", open_file)
+    for index in range(5):
+        write(tmp_path, [make_histogram(index + 1, index)])
+    damaged = [times for name, times in opened.items() if name.startswith("panes-damaged")]
+    assert damaged == [1] * MERGED_AT
+
+
+def test_a_stream_that_may_not_remove_files_writes_on(tmp_path, monkeypatch, caplog):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("hushgram.transforms.filesystem.os.unlink", refuse)
+    for index in range(4 * MERGED_AT):
+        write(tmp_path, [make_histogram(index + 1, index)])
+    assert "cannot be removed, and stays: " in caplog.text
+    assert {pane.rank for pane in all_panes(tmp_path)} == {
+        make_histogram(index + 1, index).rank for index in range(4 * MERGED_AT)
+    }
+    assert len(names(tmp_path)) <= 5 * MERGED_AT
 
 
 # What is kept --------------------------------------------------------------------------------------------------------
