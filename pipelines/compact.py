@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 from hushgram import CollectionError
 from hushgram.pipelines.cli.console import UsageError, command_parser, complain, say
+from hushgram.pipelines.cli.inputs import name_passed_over
 from hushgram.pipelines.cli.outputs import writing
 from hushgram.pipelines.formatting import count, shown
 from hushgram.pipelines.results import none_there
 from hushgram.transforms.compaction import Compacted, folders
+from hushgram.transforms.filesystem import Matched, PassedOver
 from hushgram.transforms.folding import KINDS
 from hushgram.transforms.sinks.files import FORMATS
 from hushgram.windows import parse_duration
@@ -43,10 +45,15 @@ def execute(options: argparse.Namespace) -> int:
     except CollectionError as error:
         raise UsageError(str(error)) from None
     changed_before = time.time() - age_ms / 1000
-    young, done = 0, list[Compacted]()
+    young, done, passed_over = 0, list[Compacted](), list[PassedOver]()
+
+    def name(found: Matched) -> None:
+        name_passed_over(found)
+        passed_over.extend(found.passed_over)
+
     with writing("RESULTS", options.directory):
         for kind in KINDS:
-            found = folders(kind, options.directory, changed_before)
+            found = folders(kind, options.directory, changed_before, name)
             young += sum(folder.young for folder in found)
             for folder in found:
                 done.append(folder.compact(options.format, options.dry_run))
@@ -58,7 +65,7 @@ def execute(options: argparse.Namespace) -> int:
         f"would fold {count(files, 'file')}" if options.dry_run else f"folded {count(files, 'file')} into {written:,}"
     )
     say(line + (f"; {count(young, 'file')} younger than {options.older_than} left alone" if young else ""))
-    return 1 if any(one.problems for one in done) else 0
+    return 1 if passed_over or any(one.problems for one in done) else 0
 
 
 def _report(kind: str, one: Compacted, dry_run: bool) -> None:

@@ -22,7 +22,6 @@ from hushgram.pipelines.results import each_best
 from hushgram.pipelines.view.data import check_snapshot
 from hushgram.schemas.long_tables import LONG_TABLES, LongTable
 from hushgram.transforms.filesystem import atomically
-from hushgram.transforms.run_store import listed_again_if_gone
 from hushgram.transforms.sinks.long_tables import arrow_schema, record_batch
 
 EXAMPLE = "hushgram export results --output tables"
@@ -54,10 +53,7 @@ def run(argv: Sequence[str]) -> int:
 def execute(options: argparse.Namespace) -> int:
     write = _to_iceberg(options) if options.output.startswith(ICEBERG) else _to_files(options)
     with writing("--output", options.output):
-        try:
-            counts = listed_again_if_gone(write)
-        except FileNotFoundError:
-            raise UsageError(f"{options.directory}: results change faster than they are read; try again") from None
+        counts = write()
     rows = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     say(f"{rows}, in {options.output}")
     return 0

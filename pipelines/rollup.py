@@ -200,8 +200,8 @@ def _estimate(
 
 
 def _write(output: str, kind: str, answers: Sequence[Snapshot], windows: Sequence[tuple[Key, Pane, Tallies]]) -> int:
-    """How many windows were left as they are, since what is there is better."""
-    left = 0
+    """How many windows were left as they are, in one folder or both, since what is there is better."""
+    left: set[str] = set()
     for folder, definition, records in (
         ("snapshots", SNAPSHOT, list[Answer](answers)),
         ("histograms", HISTOGRAM, list[Answer](histogram(*window) for window in windows)),
@@ -211,9 +211,12 @@ def _write(output: str, kind: str, answers: Sequence[Snapshot], windows: Sequenc
             by_window.setdefault(window_name(record.key), []).append(record)
         directory = FileSystems.join(output, folder)
         with writing("--output", output):
-            written = [write_window(directory, definition, kind, together) for together in by_window.values()]
-        left = sum(path is None for path in written)
-    return left
+            left |= {
+                window
+                for window, together in by_window.items()
+                if write_window(directory, definition, kind, together) is None
+            }
+    return len(left)
 
 
 def _shares(text: str) -> tuple[float, ...]:

@@ -150,17 +150,21 @@ static uint64_t word(const Bytes *bytes, int64_t at, int64_t end) {
     return number;
 }
 
-static uint64_t mix(uint64_t number, uint64_t factor) {
-    number *= factor;
-    return number ^ number >> 32;
+__extension__ typedef unsigned __int128 Product;
+
+/* Both halves of the product: of the lower one alone, low bits depend on low bits only. */
+static uint64_t mix(uint64_t one, uint64_t other) {
+    Product product = (Product)one * other;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Mixed with secret numbers: whoever chooses the texts cannot choose which of them collide. */
+/* Each word meets a secret number before it is multiplied by another: what a change of a text does to its hash depends
+   on both, so that whoever chooses the texts, and knows neither, cannot choose which of them collide. */
 static uint64_t hash(const Bytes *bytes, Span text, uint64_t first, const uint64_t *secret) {
-    uint64_t factor = secret[1] | 1, mixed = mix(first ^ secret[0] ^ (uint64_t)text.size, factor);
+    uint64_t mixed = mix(first ^ secret[0], (uint64_t)text.size ^ secret[1]);
     for (int64_t at = text.start + 8; at < text.start + text.size; at += 8)
-        mixed = mix(mixed ^ word(bytes, at, text.start + text.size), factor);
-    return mix(mixed, factor);
+        mixed = mix(word(bytes, at, text.start + text.size) ^ secret[0], mixed ^ secret[1]);
+    return mix(mixed ^ secret[0], secret[1]);
 }
 
 /* The code of a text, a new one if it was not seen before; -1 if it is no text. */

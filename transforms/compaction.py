@@ -1,25 +1,28 @@
 """Old panes folded away: of each collection and day, one file with the best pane of each window and group.
 
 `folding` says why nothing is lost, whatever else reads, writes or folds the folder, and wherever this is stopped. Files
-of versions that had a folder for each collection alone are folded into the folders of this one.
+of versions that had a folder for each collection alone are folded into the folders of this one. Those of batch are left
+alone: they replace each other, by names that are used again, and are one for each window already.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
 from hushgram.schemas.records import Key
-from hushgram.transforms.filesystem import FoundFile, delete_files
+from hushgram.transforms.filesystem import FoundFile, Matched, delete_files
 from hushgram.transforms.folding import BEST, Answer, Kind
 from hushgram.transforms.sinks.layout import folder_of
+from hushgram.transforms.sinks.window_files import rank_of
 from hushgram.transforms.sources.result_files import (
     ResultsError,
     keep_best,
+    log_passed_over,
     matching_results,
     sorted_results,
 )
@@ -102,15 +105,24 @@ def _is_best(path: str) -> bool:
     return FileSystems.split(path)[1].startswith(f"{BEST}-")
 
 
-def folders(kind: Kind, results: str, changed_before: float) -> list[Folder]:
-    """The folders of a kind of results, by name, each with its files; those that changed later are left alone."""
+def folders(
+    kind: Kind,
+    results: str,
+    changed_before: float,
+    report_passed_over: Callable[[Matched], None] = log_passed_over,
+) -> list[Folder]:
+    """The folders of a kind of results, by name, each with its files of panes; younger ones are left alone."""
     directory = FileSystems.join(results, kind.name)
     by_name: dict[str, Folder] = {}
-    for file in matching_results(directory).files:
+    found = matching_results(directory)
+    report_passed_over(found)
+    for file in found.files:
         name = _folder_name(file.path.removeprefix(FileSystems.join(directory, "")))
         if name is None:
             continue
         folder = by_name.setdefault(name, Folder(kind, directory, name))
+        if rank_of(file.path) is not None:  # of batch
+            continue
         if file.modified_seconds is not None and file.modified_seconds <= changed_before:
             folder.files.append(file)
         else:
@@ -121,7 +133,7 @@ def folders(kind: Kind, results: str, changed_before: float) -> list[Folder]:
 def _folder_name(path: str) -> str | None:
     """The folder that a file's results belong in, from its path below `snapshots` or `histograms`.
 
-    >>> _folder_name("commute/20260101T230000-20260102T000000-g0-n7.avro")
+    >>> _folder_name("commute/20260101T230000-20260102T000000-g0-all-n7-p0-on_time.avro")
     'collection=commute/date=2026-01-01'
     """
     folder = path.rpartition("/")[0]

@@ -174,7 +174,7 @@ class TallyUploads(beam.DoFn):
         """Many small parts are counted together, since each count has a fixed cost."""
         Metrics.counter("reports", "accepted").inc(uploads.reports)
         self.uncounted.append(uploads)
-        self.uncounted_cells += uploads.reports
+        self.uncounted_cells += uploads.weight
         if self.uncounted_cells > MAX_UNCOUNTED_CELLS:
             self._count_all()
         if self.buffer.counts > MAX_BUFFERED_COUNTS:
@@ -230,9 +230,10 @@ class ParseAndTally(TallyUploads):
             if outcome.has_id.any():
                 identified = outcome.take(outcome.has_id)
                 self.identified.setdefault(received // LETTER_MINUTE, []).append((identified, received))
-                self.cells += identified.reports
+                self.cells += identified.weight
                 outcome = outcome.take(~outcome.has_id)
-            yield from self.count(outcome)
+            if len(outcome):
+                yield from self.count(outcome)
         if self.cells > MAX_BUFFERED_CELLS:
             for piece, timestamp in self._take_identified():
                 yield TaggedOutput(IDENTIFIED, TimestampedValue(piece, timestamp))

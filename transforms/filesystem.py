@@ -48,10 +48,11 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """A name that a pattern finds, and why nothing is read from it."""
+    """A name that a pattern finds, or a folder that may have more of them, and why nothing is read from it."""
 
     path: str
     reason: str
+    is_folder: bool = False
 
     def __str__(self) -> str:
         return f"{as_text(self.path)}: passed over: {self.reason}"
@@ -91,12 +92,13 @@ def match_files(pattern: str, directory: str = "") -> Matched:
     if not paths and os.path.lexists(os.path.join(directory, pattern)):
         paths = [os.path.join(directory, pattern)]
     files = []
-    passed_over = [PassedOver(str(error.filename), error.strerror or str(error)) for error in unlisted]
+    passed_over = [PassedOver(str(error.filename), error.strerror or str(error), True) for error in unlisted]
     for path in paths:
         try:
             found = os.stat(path)
         except OSError as error:
-            passed_over.append(PassedOver(path, error.strerror or str(error)))
+            if os.path.lexists(path):  # else it has gone since it was listed
+                passed_over.append(PassedOver(path, error.strerror or str(error)))
             continue
         if stat.S_ISREG(found.st_mode):
             files.append(FoundFile(path, found.st_size, found.st_mtime))

@@ -1,8 +1,8 @@
 """Files of results folded into fewer: those that take their place are written first, and only then they are removed.
 
-Any number of writers may fold the same folder at once, and each of them may die at any point. No name is used twice;
-and whoever removes a file has read it, and has written before what is kept of it. So of all files with a window's best
-pane the one that was written last is never removed, and no reader misses it.
+Any number of writers may fold the same folder at once, and each of them may die at any point. No file of panes ever has
+the name of another; and whoever removes one has read it, and has written before what is kept of it. So of all files
+with a window's best pane the one that was written last is never removed, and no reader misses it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from apache_beam.io.filesystems import FileSystems
 
 from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT, Definition
+from hushgram.schemas.field_types import fields_of
 from hushgram.schemas.records import Histogram, Snapshot
 from hushgram.transforms.filesystem import delete_files, match_files, write_atomically
 from hushgram.transforms.sinks.files import FORMATS, format_time
@@ -31,6 +32,8 @@ times only, however many there are."""
 SMALL = 4 << 20
 LARGEST = 64 << 20
 """Bytes of a file, about; the page reads no files larger than four times that."""
+_LEFT_ALONE: set[str] = set()
+"""Files that this process could not read, or not remove: it does not try again at every write."""
 
 Answer = Snapshot | Histogram
 
@@ -44,7 +47,15 @@ class Kind:
     from_avro: Callable[[Mapping[str, Any]], Any]
 
     def read(self, path: str) -> list[Any]:
-        return read_result_file(path, self.name, self.from_avro)
+        """The results of a file that may be written again, since this version knows all of their fields."""
+        known = {field.name for field in fields_of(self.definition)}
+
+        def whole(record: Mapping[str, Any]) -> Any:
+            if unknown := sorted(record.keys() - known):
+                raise ResultsError(f"{path}: has {unknown[0]}, which this version does not know, and would lose")
+            return self.from_avro(record)
+
+        return read_result_file(path, self.name, whole)
 
     def write(
         self, folder: str, begins: str, format_name: str, answers: Sequence[Answer], durable: bool = True
@@ -83,7 +94,7 @@ def write_panes(kind: Kind, folder: str, format_name: str, panes: Iterable[Answe
     paths = kind.write(folder, PANES, format_name, together, durable=False)
     by_size: dict[int, list[str]] = {}
     for file in match_files(f"{PANES}-*", folder).files:
-        if file.path.endswith(ENDINGS) and file.size < SMALL:
+        if file.path.endswith(ENDINGS) and file.size < SMALL and file.path not in _LEFT_ALONE:
             by_size.setdefault(size_class(file.size), []).append(file.path)
     for _, alike in sorted(by_size.items()):
         if len(alike) >= MERGED_AT:
@@ -109,9 +120,14 @@ def _merge(kind: Kind, folder: str, format_name: str, paths: Sequence[str]) -> N
             continue
         except ResultsError as error:  # anyone's: it stays as it is
             LOG.warning("left alone: %s", error)
+            _LEFT_ALONE.add(path)
     if len(read) > 1:
         kind.write(folder, PANES, format_name, distinct(pane for panes in read.values() for pane in panes))
-        delete_files(read)
+        try:
+            delete_files(read)
+        except OSError as error:  # nothing is lost: each pane is there twice, and counts once
+            LOG.warning("cannot be removed, and stays: %s", error)
+            _LEFT_ALONE.update(read)
 
 
 def distinct(panes: Iterable[Answer]) -> list[Answer]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hushgram.schemas.avro_schemas import REPORT_KINDS, Definition
 from hushgram.schemas.columns import DamagedRecordError, ReportColumns, decode
-from hushgram.schemas.container import LARGEST_BLOCK, DamagedError, inflate
+from hushgram.schemas.container import LARGEST_BLOCK, Block, DamagedError, inflate
 from hushgram.schemas.framing import Headers, id_in_headers
 from hushgram.schemas.messages import Decoded, RefusedMessage, decode_reports
 from hushgram.schemas.records import DeadLetter
@@ -62,25 +62,25 @@ class Parser:
         yield from self._parse_blocks(read, definition, received)
 
     def _parse_blocks(self, run: BlockRun, definition: Definition, received: int) -> Iterator[Uploads | DeadLetter]:
-        """All blocks at once; if that fails, block by block. In a damaged one, the records before the damage count."""
-        try:
-            plain = [inflate(block.data, run.codec) for block in run.blocks]
-            if sum(map(len, plain)) > LARGEST_BLOCK:
-                raise DamagedError("more than one block's worth at once")
-            columns = decode(definition, run.schema, sum(block.count for block in run.blocks), b"".join(plain))
-        except DamagedError as error:
-            if len(run.blocks) > 1:
-                for block in run.blocks:
-                    yield from self._parse_blocks(replace(run, blocks=(block,)), definition, received)
-                return
-            [block], before = run.blocks, 0
-            if isinstance(error, DamagedRecordError):
-                before = len(error.before)
-                yield from self._judge_blocks(run, error.before, received)
-            count = block.count - before if definition.counts_reports else None
-            yield DeadLetter("undecodable", count, str(error), run.source, block.offset, received, block.data)
-            return
-        yield from self._judge_blocks(run, columns, received)
+        """Many blocks at once; if that fails, block by block. In a damaged one, the records before the damage count."""
+        for part, plain in _inflated(run):
+            try:
+                if isinstance(plain, DamagedError):
+                    raise plain
+                columns = decode(definition, part.schema, sum(block.count for block in part.blocks), plain)
+            except DamagedError as error:
+                if len(part.blocks) > 1:
+                    for block in part.blocks:
+                        yield from self._parse_blocks(replace(part, blocks=(block,)), definition, received)
+                    continue
+                [block], before = part.blocks, 0
+                if isinstance(error, DamagedRecordError):
+                    before = len(error.before)
+                    yield from self._judge_blocks(part, error.before, received)
+                count = block.count - before if definition.counts_reports else None
+                yield DeadLetter("undecodable", count, str(error), part.source, block.offset, received, block.data)
+                continue
+            yield from self._judge_blocks(part, columns, received)
 
     def _judge_blocks(self, run: BlockRun, columns: ReportColumns, received: int) -> Iterator[Uploads | DeadLetter]:
         uploads, refusals = accept(self.index, columns, received, aged=run.received is not None)
@@ -119,6 +119,33 @@ class Parser:
             return decode_reports(messages)
         ids = [id_in_headers(part) for part in headers] if headers is not None and any(headers) else None
         return decode_reports(messages, client_of(self.registry).schema, ids)
+
+
+def _inflated(run: BlockRun) -> Iterator[tuple[BlockRun, bytes | DamagedError]]:
+    """A run in parts of one block's worth at most, however little they are when compressed; a damaged block by itself.
+
+    So no more than two such parts are in memory at once.
+    """
+    blocks: list[Block] = []
+    plain: list[bytes] = []
+    size = 0
+    for block in run.blocks:
+        data: bytes | DamagedError
+        try:
+            data = inflate(block.data, run.codec)
+        except DamagedError as error:
+            data = error
+        if blocks and (isinstance(data, DamagedError) or size + len(data) > LARGEST_BLOCK):
+            yield replace(run, blocks=tuple(blocks)), b"".join(plain)
+            blocks, plain, size = [], [], 0
+        if isinstance(data, DamagedError):
+            yield replace(run, blocks=(block,)), data
+        else:
+            blocks.append(block)
+            plain.append(data)
+            size += len(data)
+    if blocks:
+        yield replace(run, blocks=tuple(blocks)), b"".join(plain)
 
 
 def _dead_letter(refusal: Refusal, source: str, position: int | None, received: int) -> DeadLetter:

@@ -44,6 +44,11 @@ class Uploads:
     def __len__(self) -> int:
         return self.sizes.size
 
+    @property
+    def weight(self) -> int:
+        """What bounds their memory: cells, or uploads where those are more, since a batch may have no cell."""
+        return max(self.reports, len(self))
+
     @classmethod
     def together(cls, parts: Sequence[Uploads]) -> Uploads:
         """All uploads of several parts, in their order."""

@@ -49,7 +49,7 @@ from hushgram.pipelines.view.tallies import (
     lie_beside,
 )
 from hushgram.schemas.records import DeadLetter, Key, Snapshot
-from hushgram.transforms.filesystem import FoundFile, Matched, is_local
+from hushgram.transforms.filesystem import FoundFile, Matched, PassedOver, is_local
 from hushgram.transforms.run_store import LISTINGS
 from hushgram.transforms.sinks.layout import folder_of
 from hushgram.transforms.sources.result_files import keep_best
@@ -59,11 +59,16 @@ MOST_MADE = 256
 OTHER_FOLDERS = ("dead_letters", "histograms", "runs")
 
 
+Stamp = tuple[int, float] | str
+"""Of a file, its size and time of change; of what is passed over, the reason."""
+Listed = FoundFile | PassedOver
+
+
 @dataclass(frozen=True)
 class File:
-    """What one file held when it was read, as of its size and time of change."""
+    """What one file held when it was read, as of its stamp."""
 
-    stamp: tuple[int, float]
+    stamp: Stamp
     panes: tuple[PaneFile, ...] = ()
     refused: tuple[tuple[str, RefusedReports], ...] = ()
     problem: str = ""
@@ -195,7 +200,7 @@ class ResultIndex:
 
     # What there is ----------------------------------------------------------------------------------------------------
 
-    def _listed(self) -> dict[str, FoundFile]:
+    def _listed(self) -> dict[str, Listed]:
         """Snapshots in their folder, or in the directory itself; and letters."""
         found = _all(matching_results(FileSystems.join(self.directory, "snapshots")))
         if not found:
@@ -205,11 +210,13 @@ class ResultIndex:
         letters = [file for folder in letter_folders(self.directory) for file in _all(matching(folder, "*"))]
         return {file.path: file for file in (*found, *letters)}
 
-    def _known(self, path: str, file: FoundFile) -> bool:
+    def _known(self, path: str, file: Listed) -> bool:
         return path in self._files and self._files[path].stamp == _stamp(file)
 
-    def _read(self, file: FoundFile) -> File:
+    def _read(self, file: Listed) -> File:
         stamp = _stamp(file)
+        if isinstance(file, PassedOver):
+            return File(stamp, problem=shown(file.reason))
         try:
             if file.size > LARGEST_FILE:
                 raise ValueError(f"larger than {LARGEST_FILE >> 20} MiB")
@@ -226,7 +233,7 @@ class ResultIndex:
             return File(stamp, problem=shown(reason)[:300])
 
     def _publish(self, unread: int) -> None:
-        files = self._files.values()
+        files = [self._files[path] for path in sorted(self._files)]  # of equals the first counts, as for other readers
         refused: dict[str, RefusedReports] = defaultdict(RefusedReports)
         for file in files:
             for reason, refusal in file.refused:
@@ -295,7 +302,7 @@ class ResultIndex:
         """Panes whose file was folded into another since it was read; in place of one that was left out, a better."""
         folders = {f"/{folder_of(pane.numbers.key)}/" for pane in panes}
         moved = dict[Key, Snapshot]()
-        for path in [path for path in self._listed() if any(folder in path for folder in folders)]:
+        for path in [path for path in sorted(self._listed()) if any(folder in path for folder in folders)]:
             with suppress(Exception):  # anyone's
                 keep_best(moved, _pictures(path).values())
         for pane in panes:
@@ -317,9 +324,9 @@ def _pictures(path: str) -> dict[Identity, Snapshot]:
     return {_identity(snapshot): snapshot for snapshot in map(check_snapshot, read_records(path))}
 
 
-def _all(found: Matched) -> list[FoundFile]:
-    """Includes what is no regular file: it becomes a `Problem` when it is read."""
-    return [*found.files, *(FoundFile(part.path, 0, 0) for part in found.passed_over)]
+def _all(found: Matched) -> list[Listed]:
+    """Includes what is passed over: it becomes a `Problem`."""
+    return [*found.files, *found.passed_over]
 
 
 def _refused(records: Sequence[Any]) -> dict[str, RefusedReports]:
@@ -330,5 +337,5 @@ def _refused(records: Sequence[Any]) -> dict[str, RefusedReports]:
     return refused
 
 
-def _stamp(file: FoundFile) -> tuple[int, float]:
-    return file.size, float(file.modified_seconds or 0)
+def _stamp(file: Listed) -> Stamp:
+    return file.reason if isinstance(file, PassedOver) else (file.size, float(file.modified_seconds or 0))

@@ -110,7 +110,7 @@ class Server(ThreadingHTTPServer):
     def _watch(self) -> None:
         last = ""
         while not self.ended.is_set():
-            started = time.monotonic()
+            started, version = time.monotonic(), self.index.version
             try:
                 whole, problem = self.index.refresh(READING_SECONDS), ""
             except Exception as error:  # each file system has errors of its own, and some of them pass
@@ -118,7 +118,7 @@ class Server(ThreadingHTTPServer):
             if problem and problem != last:
                 complain(problem)
             last = problem
-            if whole:
+            if whole or self.index.version == version:  # nothing was read, and trying again at once would not help
                 self.ended.wait(max(PAUSE_SECONDS, 4 * (time.monotonic() - started)))
 
 

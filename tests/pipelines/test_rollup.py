@@ -1,5 +1,6 @@
 """Histograms merged into days and weeks of a time zone: exactly the counts of such windows, or refused."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -152,6 +153,21 @@ def test_a_batch_and_its_rollup_have_the_quantiles_of_the_collection_or_others(r
     ):
         snapshots = read_results(str(where), "snapshots", Snapshot.from_avro)
         assert {tuple(quantile.share for quantile in s.quantiles) for s in snapshots} == {shares}
+
+
+def test_a_window_that_stays_in_either_folder_is_named_once(results, tmp_path, capsys):
+    folder, *_ = results
+    arguments = ["rollup", "--collections", str(folder / "collections.yaml"), "--window", "1d"]
+    twice = ["--input", str(folder / "results"), "--input", str(tmp_path / "copy")]
+    shutil.copytree(folder / "results" / "histograms", tmp_path / "copy" / "histograms")
+    assert command.main([*arguments, *twice, "--output", str(tmp_path / "days")]) == 0
+    days = len(read_results(str(tmp_path / "days"), "snapshots", Snapshot.from_avro))
+    for emptied in (None, "histograms", "snapshots"):
+        if emptied:
+            shutil.rmtree(tmp_path / "days" / emptied)
+        capsys.readouterr()
+        assert command.main([*arguments, *twice[:2], "--output", str(tmp_path / "days")]) == (emptied != "snapshots")
+        assert (f"{days} windows of {tmp_path / 'days'} stay" in capsys.readouterr().err) == (emptied != "snapshots")
 
 
 def test_rollup_uses_the_time_zone_of_the_collection_or_another(results, tmp_path, capsys):

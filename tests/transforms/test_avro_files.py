@@ -4,19 +4,24 @@ import errno
 import gzip
 import io
 import itertools
+import tracemalloc
+from dataclasses import replace
+from functools import partial
 
 import apache_beam as beam
 import numpy as np
 import pytest
+import zstandard
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
 from apache_beam.testing.util import assert_that, equal_to
 
 from hushgram import Collection
 from hushgram.schemas.avro_schemas import REPORT_BATCH
-from hushgram.schemas.container import DamagedError, read_header
+from hushgram.schemas.container import Block, DamagedError, inflate, read_header
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.counting import ParseAndTally
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.sources.avro_files import (
     BlockRun,
@@ -182,6 +187,44 @@ def test_damage_in_the_middle_costs_itself_alone():
     data[victim.offset + 10] ^= 0xFF
     accepted, refused, unknown = count_outcomes(read_all(bytes(data)))
     assert (accepted, refused, unknown) == (400 - victim.count, victim.count, 0)
+
+
+def test_blocks_that_are_large_when_inflated_are_held_one_after_the_other_and_others_count(monkeypatch):
+    monkeypatch.setattr("hushgram.transforms.parsing.LARGEST_BLOCK", 1 << 20)
+    monkeypatch.setattr("hushgram.transforms.parsing.inflate", partial(inflate, limit=1 << 20))
+    compress = zstandard.ZstdCompressor().compress
+    [honest] = read_all(encode_avro_file(ROWS, codec="null", sync=1000))
+    bomb = Block(1, compress(bytes(1 << 20)), 0)
+    packed = [replace(block, data=compress(block.data)) for block in honest.blocks]
+    blocks = [block for one in packed for block in (bomb, bomb, one, one)]
+    tracemalloc.start()
+    try:
+        outcome = count_outcomes([replace(honest, codec="zstandard", blocks=tuple(blocks))])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(honest.blocks) > 8
+    assert outcome == (2 * len(ROWS), 2 * len(honest.blocks), 0)
+    assert most < 8 << 20
+
+
+@pytest.mark.parametrize("identified", [False, True])
+def test_batches_without_cells_wait_in_bounded_number(monkeypatch, identified):
+    for bound in ("MAX_BUFFERED_CELLS", "MAX_UNCOUNTED_CELLS"):
+        monkeypatch.setattr(f"hushgram.transforms.counting.{bound}", 100)
+    rows = [
+        {**{name: value for name, value in row.items() if name != "cell"}, "cells": b""}
+        for row in make_report_rows(COLLECTION, 400, 3, ids=identified)
+    ]
+    data = encode_avro_file(rows, REPORT_BATCH)
+    stage = ParseAndTally(PARSER)
+    stage.start_bundle()
+    for _ in range(5):
+        for run in read_all(data):
+            list(stage.process(run))
+            waiting = [*stage.uncounted, *(part for parts in stage.identified.values() for part, _ in parts)]
+            assert sum(map(len, waiting)) <= 100
+            assert len(waiting) <= 1
 
 
 def test_foreign_records_are_named():

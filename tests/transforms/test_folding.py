@@ -1,8 +1,11 @@
 """Files of results folded into fewer: few files, no pane lost, and every best pane seen at every moment."""
 
+import errno
+import json
 import math
 import os
 import shutil
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +19,18 @@ from hushgram.transforms import folding
 from hushgram.transforms.compaction import folders
 from hushgram.transforms.filesystem import write_atomically
 from hushgram.transforms.folding import HISTOGRAMS, KINDS, MERGED_AT, SNAPSHOTS, write_panes
-from hushgram.transforms.sinks.files import FORMATS
+from hushgram.transforms.sinks.files import FORMATS, as_json_lines
 from hushgram.transforms.sinks.layout import folder_of
+from hushgram.transforms.sinks.window_files import write_window
 from hushgram.transforms.sources import result_files as reading
-from hushgram.transforms.sources.result_files import best, read_histograms, read_results, read_snapshots, result_files
+from hushgram.transforms.sources.result_files import (
+    best,
+    each_best,
+    read_histograms,
+    read_results,
+    read_snapshots,
+    result_files,
+)
 from tests.helpers.pages import pane_name
 from tests.helpers.panes import COLLECTION, make_answer
 from tests.helpers.reports import DAY, HOUR, START
@@ -128,6 +139,54 @@ def test_a_file_that_cannot_be_read_stays_where_it_is(tmp_path, caplog):
     )
     assert (folder / "damaged.avro").exists()
     assert (stray / "stray.avro").exists()
+
+
+def test_what_a_newer_version_wrote_is_left_to_it(tmp_path):
+    folder = tmp_path / "histograms" / "collection=c" / "date=2026-01-01"
+    newer = [json.loads(as_json_lines(HISTOGRAM, [make_histogram(1 + index, index)])) for index in range(2)]
+    folder.mkdir(parents=True)
+    for index, record in enumerate(newer):
+        (folder / f"panes-{index}.jsonl").write_text(json.dumps({**record, "confidence": 0.9}))
+    for index in range(2, MERGED_AT + 2):
+        write(tmp_path, [make_histogram(1 + index, index)])
+    assert (folder / "panes-0.jsonl").exists()
+    [done] = compact(tmp_path)
+    assert [problem.rpartition("/")[2] for problem in done.problems] == [
+        f"panes-{index}.jsonl: has confidence, which this version does not know, and would lose" for index in range(2)
+    ]
+    assert [json.loads((folder / f"panes-{index}.jsonl").read_text())["confidence"] for index in range(2)] == [0.9, 0.9]
+
+
+def test_a_damaged_file_is_read_once(tmp_path, monkeypatch):
+    folder, opened = tmp_path / "histograms" / "collection=c" / "date=2026-01-01", Counter()
+    folder.mkdir(parents=True)
+    size = len(FORMATS["avro"](HISTOGRAM, [make_histogram(1)]))
+    for index in range(MERGED_AT):
+        (folder / f"panes-damaged-{index}.avro").write_bytes(bytes(size))
+
+    def open_file(path, real=reading.open_file):
+        opened[os.path.basename(path)] += 1
+        return real(path)
+
+    monkeypatch.setattr(reading, "open_file", open_file)
+    for index in range(5):
+        write(tmp_path, [make_histogram(index + 1, index)])
+    damaged = [times for name, times in opened.items() if name.startswith("panes-damaged")]
+    assert damaged == [1] * MERGED_AT
+
+
+def test_a_stream_that_may_not_remove_files_writes_on(tmp_path, monkeypatch, caplog):
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("hushgram.transforms.filesystem.os.unlink", refuse)
+    for index in range(4 * MERGED_AT):
+        write(tmp_path, [make_histogram(index + 1, index)])
+    assert "cannot be removed, and stays: " in caplog.text
+    assert {pane.rank for pane in all_panes(tmp_path)} == {
+        make_histogram(index + 1, index).rank for index in range(4 * MERGED_AT)
+    }
+    assert len(names(tmp_path)) <= 5 * MERGED_AT
 
 
 # What is kept --------------------------------------------------------------------------------------------------------
@@ -328,6 +387,57 @@ def test_a_file_that_goes_between_listing_and_opening_is_found_where_it_went(tmp
     assert len(opened) > 9
 
 
+def test_a_folder_that_is_folded_while_it_is_listed_is_listed_again(tmp_path, monkeypatch):
+    """The listing was past the place of the new file when it came, and not yet at those of the files that went."""
+    panes, folded = [make_histogram(1 + index, index) for index in range(3)], []
+    for pane in panes:
+        write(tmp_path, [pane])
+
+    def match_files(pattern, directory, real=reading.match_files):
+        found = real(pattern, directory)
+        if pattern == reading.PATTERNS[-1] and not folded:
+            folded.append(pattern)
+            compact(tmp_path)
+            return replace(found, files=tuple(file for file in found.files if os.path.exists(file.path)))
+        return found
+
+    monkeypatch.setattr(reading, "match_files", match_files)
+    assert best_seen(tmp_path) == identities(panes[-1:])
+
+
+def test_files_that_always_go_before_they_are_read_end_with_a_line(tmp_path, monkeypatch):
+    make_folder(tmp_path)
+
+    def open_file(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(reading, "open_file", open_file)
+    line = f"{tmp_path}: results change faster than they are read; try again"
+    with pytest.raises(reading.ResultsError, match=line):
+        read_histograms(tmp_path)
+    with pytest.raises(reading.ResultsError, match=line):
+        list(each_best(str(tmp_path), "histograms", Histogram.from_avro))
+
+
+@pytest.mark.parametrize("reads", range(24))
+def test_each_best_has_every_best_pane_once_whenever_all_is_folded(tmp_path, monkeypatch, reads):
+    expected, opened = make_folder(tmp_path), []
+
+    def open_file(path, real=reading.open_file):
+        opened.append(path)
+        if len(opened) == reads:
+            with monkeypatch.context() as patched:
+                patched.setattr(reading, "open_file", real)
+                write(tmp_path, [make_histogram(1)])
+                compact(tmp_path)
+        return real(path)
+
+    monkeypatch.setattr(reading, "open_file", open_file)
+    seen = [result for _, result in each_best(str(tmp_path), "histograms", Histogram.from_avro)]
+    assert identities(seen) == expected
+    assert max(Counter(opened).values()) <= 3
+
+
 def test_a_full_disk_leaves_everything_as_it_was(tmp_path, monkeypatch):
     make_folder(tmp_path)
     before = sorted((path, path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file())
@@ -351,6 +461,21 @@ def test_a_correction_of_as_many_reports_wins_over_what_was_compacted(tmp_path):
     assert [one.mean for one in read_snapshots(tmp_path)] == [corrected.mean]
     compact(tmp_path)
     assert [one.mean for one in read_snapshots(tmp_path)] == [corrected.mean]
+
+
+def test_results_of_batch_are_left_alone_so_that_they_go_on_to_replace_each_other(tmp_path):
+    """Their names are used again: who removed one might remove what has taken its place."""
+    directory, of_batch = f"{tmp_path}/histograms", [make_histogram(5), make_histogram(3, group="DE")]
+    path = write_window(directory, HISTOGRAM, "avro", of_batch)
+    write(tmp_path, [make_histogram(1, hour=1)])
+    write(tmp_path, [make_histogram(2, 1, hour=1)])
+    assert [(one.files, one.kept) for one in compact(tmp_path)] == [(2, 1)]
+    assert os.path.exists(path)
+    assert write_window(directory, HISTOGRAM, "avro", [make_histogram(4)]) is None
+    corrected = [replace(make_histogram(4), pane=Pane(1, 0, "early"))]
+    write_window(directory, HISTOGRAM, "avro", corrected)
+    compact(tmp_path)
+    assert identities(read_histograms(tmp_path)) == identities([*corrected, make_histogram(2, 1, hour=1)])
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "collection=x", "é" * 90, "%2F", "."])

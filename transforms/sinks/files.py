@@ -1,7 +1,7 @@
 """Records as files, in Avro, JSON lines or Parquet, and the names of files.
 
-A file appears whole or not at all (it is written under another name and renamed), and a run that is repeated writes the
-same names: sinks are idempotent.
+A file appears whole or not at all: it is written under another name and renamed. A batch run that is repeated writes
+the same names; a stream's files have names of their own, and readers count a pane once.
 """
 
 from __future__ import annotations

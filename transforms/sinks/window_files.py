@@ -34,7 +34,7 @@ def write_window(
         file.path: its_rank
         for place in (folder, collection_folders(key.collection)[0])
         for file in match_files(f"{place}/{times}-g*", directory).files
-        if (its_rank := _rank_of(file.path)) is not None
+        if (its_rank := rank_of(file.path)) is not None
     }
     if max(present.values(), default=rank) > rank:
         return None
@@ -44,8 +44,12 @@ def write_window(
     return path
 
 
-def _rank_of(path: str) -> tuple[int, int] | None:
-    """Generation and reports, from the name of a window's file."""
+def rank_of(path: str) -> tuple[int, int] | None:
+    """Generation and reports, from the name of a window's file; None of a file of another kind.
+
+    >>> rank_of("20260101T000000-20260101T010000-g1-n7.avro"), rank_of("best-20260102T030000-5f.avro")
+    ((1, 7), None)
+    """
     found = RANK.search(path)
     return (int(found[1]), int(found[2])) if found else None
 

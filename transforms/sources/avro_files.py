@@ -168,6 +168,7 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[B
         if not skip_to_sync(stream, header.sync):
             return
     blocks: list[Block] = []
+    size = 0
     while True:
         position = stream.tell()
         if not claim(position):
@@ -177,7 +178,7 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[B
         except CODEC_ERRORS as error:
             if blocks:
                 yield BlockRun(name, header.schema, header.codec, tuple(blocks))
-                blocks = []
+                blocks, size = [], 0
             _only_damage(error)
             found, passed_over = _skip(stream, position, header.sync, error)
             yield Damage(name, position, f"{error}; {passed_over}")
@@ -187,9 +188,10 @@ def read_file(name: str, stream: BinaryIO, start: int, claim: Any) -> Iterator[B
         if block is None:
             break
         blocks.append(block)
-        if sum(len(part.data) for part in blocks) >= RUN_BYTES:
+        size += len(block.data)
+        if size >= RUN_BYTES:
             yield BlockRun(name, header.schema, header.codec, tuple(blocks))
-            blocks = []
+            blocks, size = [], 0
     if blocks:
         yield BlockRun(name, header.schema, header.codec, tuple(blocks))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from hushgram.schemas.reader import avro_records
 from hushgram.schemas.records import Histogram, Key, Snapshot
 from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.filesystem import Matched, is_local, match_files, open_file
-from hushgram.transforms.run_store import DEAD_LETTERS, committed_runs, listed_again_if_gone
+from hushgram.transforms.run_store import DEAD_LETTERS, LISTINGS, committed_runs
 from hushgram.transforms.runs import run_folder
 from hushgram.transforms.sinks.layout import PATTERNS
 
@@ -82,22 +82,9 @@ def read_results(
 
     A file that goes between listing and opening was folded into another, which the next listing has.
     """
-    chosen, read = dict[Key, Result](), set[str]()
-
-    def read_the_rest() -> None:
-        gone = None
-        for path in sorted(_paths(directory, kind, report_passed_over) - read):
-            try:
-                keep_best(chosen, read_result_file(path, kind, from_avro))
-                read.add(path)
-            except FileNotFoundError as error:
-                gone = error
-        if gone is not None:
-            raise gone
-
-    listed_again_if_gone(read_the_rest)
-    if not chosen:
-        raise ResultsError(f"{directory}: {none_there(directory, kind)}")
+    chosen = dict[Key, Result]()
+    for _, results in _each_file(directory, kind, from_avro, report_passed_over):
+        keep_best(chosen, results)
     return sorted_results(chosen)
 
 
@@ -109,23 +96,66 @@ def each_best(
 ) -> Iterator[tuple[str, Result]]:
     """The best result of each window with the file that it is in, file by file: memory holds one file, and all keys.
 
-    Files are read twice, first for the rank of what they hold. What goes in between raises a FileNotFoundError.
+    Files are read twice, first for the rank of what they hold. What goes in between is found where it went, or
+    something better in its place.
     """
-    paths = sorted(_paths(directory, kind, report_passed_over))
     ranks: dict[Key, tuple[tuple[int, int, int], str]] = {}
-    for path in paths:
-        for result in read_result_file(path, kind, from_avro):
+    for path, results in _each_file(directory, kind, from_avro, report_passed_over):
+        for result in results:
             if result.key not in ranks or result.rank > ranks[result.key][0]:
                 ranks[result.key] = result.rank, path
-    if not ranks:
-        raise ResultsError(f"{directory}: {none_there(directory, kind)}")
     for path in sorted({path for _, path in ranks.values()}):
-        for result in read_result_file(path, kind, from_avro):
+        results = []
+        with suppress(FileNotFoundError):
+            results = read_result_file(path, kind, from_avro)
+        for result in results:
             if ranks.get(result.key) == (result.rank, path):
                 del ranks[result.key]  # two of one rank are one
                 yield path, result
+    if not ranks:
+        return
+    for path, results in _each_file(directory, kind, from_avro, report_passed_over):
+        for result in results:
+            if result.key in ranks and result.rank >= ranks[result.key][0]:
+                del ranks[result.key]
+                yield path, result
     if ranks:
-        raise FileNotFoundError(errno.ENOENT, "results changed while they were read", directory)
+        raise _restless(directory)
+
+
+def _each_file(
+    directory: str,
+    kind: str,
+    from_avro: Callable[[Mapping[str, Any]], Result],
+    report_passed_over: Callable[[Matched], None],
+) -> Iterator[tuple[str, list[Result]]]:
+    """The results of each file, by path. If a file goes before it is read, those that are not read yet are listed anew.
+
+    Raises a ResultsError if there is no result, or if files go again and again.
+    """
+    read: set[str] = set()
+    found = False
+    for _ in range(LISTINGS):
+        gone = False
+        for path in sorted(_paths(directory, kind, report_passed_over) - read):
+            try:
+                results = read_result_file(path, kind, from_avro)
+            except FileNotFoundError:
+                gone = True
+                continue
+            read.add(path)
+            found = found or bool(results)
+            yield path, results
+        if not gone:
+            break
+    else:
+        raise _restless(directory)
+    if not found:
+        raise ResultsError(f"{directory}: {none_there(directory, kind)}")
+
+
+def _restless(directory: str) -> ResultsError:
+    return ResultsError(f"{directory}: results change faster than they are read; try again")
 
 
 def _paths(directory: str, kind: str, report_passed_over: Callable[[Matched], None]) -> set[str]:
@@ -188,7 +218,20 @@ def result_files(directory: str, kind: str) -> list[str]:
 
 
 def matching_results(folder: str) -> Matched:
-    """The files of results below a folder such as `snapshots`, and what is passed over."""
+    """The files of results below a folder such as `snapshots`, and what is passed over.
+
+    No listing of a long folder is of one moment: it may be past the place of a new file when that comes, and not yet at
+    those of the files that go for it. So the folder is listed until two listings agree, or for some times.
+    """
+    found = _list_results(folder)
+    for _ in range(LISTINGS):
+        before, found = found, _list_results(folder)
+        if {file.path for file in before.files} == {file.path for file in found.files}:
+            break
+    return found
+
+
+def _list_results(folder: str) -> Matched:
     found = [matching(folder, pattern) for pattern in PATTERNS]
     return Matched(
         tuple(file for part in found for file in part.files),
@@ -199,7 +242,7 @@ def matching_results(folder: str) -> Matched:
 def matching(directory: str, pattern: str) -> Matched:
     """The files of results that a pattern finds below a directory, by name, and what of that name is passed over."""
     found = match_files(pattern, directory)
-    passed_over = (part for part in found.passed_over if part.path.endswith(ENDINGS))
+    passed_over = (part for part in found.passed_over if part.is_folder or part.path.endswith(ENDINGS))
     return Matched(tuple(file for file in found.files if file.path.endswith(ENDINGS)), tuple(passed_over))
 
 

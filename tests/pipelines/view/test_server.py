@@ -14,7 +14,7 @@ from devtools.processes import HOST, eventually
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.view.assets import SCRIPTS
 from hushgram.pipelines.view.result_index import ResultIndex
-from hushgram.pipelines.view.server import MOST_CONNECTIONS, Handler, Server, is_loopback, make_headers
+from hushgram.pipelines.view.server import MOST_CONNECTIONS, PAUSE_SECONDS, Handler, Server, is_loopback, make_headers
 from tests.helpers.pages import COMMUTE, make_estimate, unpack, write_pane
 
 
@@ -292,6 +292,21 @@ def test_a_request_for_a_removed_file_is_answered_with_gone(serve, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_directory_that_gives_nothing_to_read_is_looked_at_after_a_rest(serve, directory, monkeypatch):
+    """A fault that lasts must not keep a processor busy."""
+    index, rests = ResultIndex(str(directory)), []
+    monkeypatch.setattr(index, "refresh", lambda _: False)
+    with Server(index, "results", "127.0.0.1", 0) as server:
+
+        def wait(seconds):
+            rests.append(seconds)
+            server.ended.set()
+
+        monkeypatch.setattr(server.ended, "wait", wait)
+        server._watch()
+    assert [seconds >= PAUSE_SECONDS for seconds in rests] == [True]
+
+
 def test_the_view_command_listens_on_loopback_only_until_it_is_stopped(directory):
     arguments = [sys.executable, "-m", "hushgram", "view", str(directory), "--serve", "--port", "0"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
