@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from devtools.processes import eventually
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.show import Follower
 from hushgram.pipelines.view.result_index import ResultIndex
@@ -16,6 +17,7 @@ from hushgram.transforms.folding import HISTOGRAMS, KINDS, SNAPSHOTS, write_pane
 from hushgram.transforms.sinks.files import FORMATS
 from hushgram.transforms.sinks.layout import folder_of
 from hushgram.transforms.sources.result_files import read_results, result_files
+from tests.helpers.forked import Forks
 from tests.helpers.pages import unpack
 from tests.helpers.panes import make_answer
 from tests.helpers.reports import HOUR, START
@@ -69,6 +71,33 @@ def test_it_says_what_it_does_and_does_it_once(results, capsys):
     assert best_of(results) == before
     assert compact(results, "--older-than", "0s") == 0
     assert capsys.readouterr().out == "folded 0 files into 0\n"
+
+
+@pytest.mark.slow
+def test_kill_9_in_the_middle_loses_no_best_pane_and_the_next_run_completes_it(tmp_path):
+    """A process that is killed once it has done this share of its work; readers look after each kill."""
+    results = tmp_path / "results"
+    days = [START + day * 24 * HOUR for day in range(12)]
+    write_answers(results, [make_answer(None, 10 + n, n, "early", start=day) for day in days for n in range(4)])
+    before, forks = best_of(results), Forks()
+    try:
+        for share in (0.1, 0.5, 0.9):
+            there = count_files(results)
+            enough = there - share * (there - 2 * len(days))
+            pid = forks.start("compact", results, "--older-than", "0s", log=tmp_path / "log")
+            eventually("some of the work", lambda enough=enough: count_files(results) <= enough)
+            forks.kill(pid)
+            assert best_of(results) == before
+    finally:
+        forks.close()
+    assert compact(results, "--older-than", "0s") == 0
+    assert best_of(results) == before
+    assert count_files(results) == 2 * len(days)
+
+
+def count_files(directory):
+    """Those that readers see: a writer that is killed may leave a hidden one."""
+    return sum(1 for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
 
 
 def test_what_was_written_just_now_is_left_alone(results, capsys):
