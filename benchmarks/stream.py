@@ -54,7 +54,7 @@ PLAIN_SECONDS = 45.0
 
 @dataclass(frozen=True)
 class Backlog:
-    """A topic of reports: so many in all, singly or packed, without ids or with them; `times` the same but for ids."""
+    """A topic of reports, singly or packed, without ids or with them; `times` repeats them under other ids."""
 
     label: str
     target: str

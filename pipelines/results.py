@@ -66,7 +66,7 @@ class NewResults(Generic[Result]):
         self._panes: set[tuple[Key, tuple[int, int, int]]] = set()
 
     def read(self, left_out: Callable[[UsageError], None]) -> list[Result]:
-        """What is new; a file that cannot be read is told to `left_out`, once.
+        """What is new; `left_out` is called once for each file that cannot be read.
 
         A file that has gone since it was listed was folded into another, which the next look finds.
         """

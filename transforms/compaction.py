@@ -88,8 +88,8 @@ class Folder:
 class Compacted:
     """What was done to a folder, or would be: files and panes before, panes that are kept, files written.
 
-    No files are none that had to be folded. `problems` names those that were left alone, since they could not be read
-    or hold something else.
+    If there was nothing to fold, `files` is 0. `problems` names files that were left alone, since they could not be
+    read or hold something else.
     """
 
     name: str

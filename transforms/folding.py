@@ -27,8 +27,8 @@ LOG = logging.getLogger(__name__)
 PANES, BEST = "panes", "best"
 """How names begin: of files with the panes of a stream, and of those with the best ones alone."""
 MERGED_AT = 8
-"""So many small files of a folder that are about as large as each other become one: each pane is written again a few
-times only, however many there are."""
+"""When a folder has this many small files of about one size, they become one: each pane is written again a few times
+only, however many there are."""
 SMALL = 4 << 20
 LARGEST = 64 << 20
 """Bytes of a file, about; the page reads no files larger than four times that."""

@@ -114,7 +114,7 @@ class Parser:
     def decode(
         self, messages: Sequence[bytes | None], headers: Sequence[Headers | None] | None
     ) -> tuple[list[Decoded], list[RefusedMessage]]:
-        """The reports of messages as columns, and what is none; waits for the registry where a schema is new."""
+        """The reports of messages as columns, and the messages that are no reports; may wait for the registry."""
         if self.registry is None:
             return decode_reports(messages)
         ids = [id_in_headers(part) for part in headers] if headers is not None and any(headers) else None

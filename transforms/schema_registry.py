@@ -189,7 +189,7 @@ class RegistryClient:
         except (UnusableSchemaError, OversizedAnswerError) as error:
             return Unusable("unknown_schema", f"{label}: {error}")
         finally:
-            self.client.clear_caches()  # which have no bound, and would keep an answer that is none
+            self.client.clear_caches()  # they have no bound, and would keep a wrong answer
 
     def ask(self, question: Callable[[Any], Answer]) -> Answer:
         """The answer to a question that is put to Confluent's client; its errors, by what can be done about them."""
@@ -208,7 +208,7 @@ class RegistryClient:
             raise RegistryAwayError(text) from None
         except (KeyboardInterrupt, SystemExit, MemoryError, OversizedAnswerError):
             raise
-        except Exception as error:  # of the transport; or of an answer that is none, such as the page of a proxy
+        except Exception as error:  # of the transport; or the answer is not a registry's, as the page of a proxy
             raise RegistryAwayError(f"{type(error).__name__}: {one_line(error)}"[:200]) from None
 
     def _answers_otherwise(self) -> bool:

@@ -19,7 +19,7 @@ SHARDS = 32
 
 NUMBERS = "collection", "revision", "group", "event_time", "sizes", "cells"
 LARGE_UPLOAD = 100
-"""Uploads of so many cells on average are moved one by one, smaller ones cell by cell."""
+"""In cells, on average: larger uploads are moved one by one, smaller ones cell by cell."""
 HEADER = struct.Struct("<QQq")
 COLUMN = struct.Struct("<qB")
 

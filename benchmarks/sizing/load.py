@@ -210,9 +210,9 @@ class Load:
         return self.windows_a_day * (self.late_panes(False, growth) + of_groups)
 
     def files_left(self, pane_bytes: float) -> float:
-        """Files of one kind that a day's panes are in when no more come, with panes of so many bytes.
+        """How many files of one kind hold a day's panes at its end, if a pane takes `pane_bytes`.
 
-        Those of a pause are one file, and of a day's small files so many become one; `hushgram compact` makes it one.
+        The panes of a pause are one file, and `MERGED_AT` small files become one; `hushgram compact` leaves one.
         """
         panes, pause = self.panes_a_day(), file_pause([self.collection])
         flushes = min(panes, (DAY + self.windows.max_age / 1000) / pause)
@@ -248,10 +248,10 @@ def panes_within(seconds: float, pause: float, gap: float) -> float:
 
 
 def growing_panes(on_time: float, late: float, growth: float, often: float) -> float:
-    """Late panes of a window that has so many uploads on time and expects so many late ones, if each makes it grow by
-    a share, and clocks allow no more than `often`; and one at its end, if something was held back.
+    """The expected number of late panes of a window with `on_time` uploads on time and, on average, `late` ones after.
 
-    The k-th comes if there are as many late uploads as the first k steps of growth take.
+    A pane comes when the window has grown by the share `growth`, at most `often` times, and once more at the end if
+    something was held back. The k-th comes if there are as many late uploads as the first k steps of growth take.
 
     >>> growing_panes(1000, 100, 0.0, 30), round(growing_panes(1000, 100, 0.01, 30), 1), growing_panes(1000, 0, 0.01, 0)
     (30, 10.1, 0.0)
@@ -270,7 +270,7 @@ def growing_panes(on_time: float, late: float, growth: float, often: float) -> f
 
 
 def count_files(flushes: int, size: float) -> int:
-    """The files that are left of so many, each of so many bytes, as `write_panes` folds them."""
+    """How many files are left of `flushes` files of `size` bytes each, as `write_panes` folds them."""
     large, small = 0, list[list[float]]([] for _ in range(size_class(SMALL) + 1))
     for _ in range(flushes):
         new = size

@@ -19,7 +19,7 @@ from hushgram.transforms.sinks.layout import collection_folders
 USUAL_BUCKETS, USUAL_MINIMUM = 1024, 1000
 """Of a collection that does not say otherwise."""
 SNAPSHOTS_READ = 100
-"""About so many, the newest: names are in the order of time. Each of them tells the domain."""
+"""How many of the newest snapshots are read, about: file names are in the order of time. Each has the domain."""
 
 
 @dataclass(frozen=True)

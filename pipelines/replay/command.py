@@ -108,11 +108,11 @@ def lines(counts: Counts, topic: str, dry_run: bool) -> list[str]:
     """
     sent, stay = counts.sent.total(), counts.stay.total()
     verb = "would be sent" if dry_run else "sent"
-    told = [f"{count(sent, 'dead letter')} {verb} again to {topic}{_by_reason(counts.sent)}"]
-    told.append(f"{stay:,} {'stays' if stay == 1 else 'stay'}{_by_reason(counts.stay)}")
+    text = [f"{count(sent, 'dead letter')} {verb} again to {topic}{_by_reason(counts.sent)}"]
+    text.append(f"{stay:,} {'stays' if stay == 1 else 'stay'}{_by_reason(counts.stay)}")
     if counts.repeated:
-        told.append(f"{counts.repeated:,} were there several times")
-    return told
+        text.append(f"{counts.repeated:,} were there several times")
+    return text
 
 
 def _by_reason(counts: Counter[str]) -> str:

@@ -1,12 +1,14 @@
 """`hushgram compact`: what it says, what it leaves alone, and that the commands and the page read on."""
 
 import os
+import shutil
+import signal
 import time
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
-from devtools.processes import eventually
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.show import Follower
 from hushgram.pipelines.view.result_index import ResultIndex
@@ -17,7 +19,6 @@ from hushgram.transforms.folding import HISTOGRAMS, KINDS, SNAPSHOTS, write_pane
 from hushgram.transforms.sinks.files import FORMATS
 from hushgram.transforms.sinks.layout import folder_of
 from hushgram.transforms.sources.result_files import read_results, result_files
-from tests.helpers.forked import Forks
 from tests.helpers.pages import unpack
 from tests.helpers.panes import make_answer
 from tests.helpers.reports import HOUR, START
@@ -73,31 +74,44 @@ def test_it_says_what_it_does_and_does_it_once(results, capsys):
     assert capsys.readouterr().out == "folded 0 files into 0\n"
 
 
-@pytest.mark.slow
-def test_kill_9_in_the_middle_loses_no_best_pane_and_the_next_run_completes_it(tmp_path):
-    """A process that is killed once it has done this share of its work; readers look after each kill."""
-    results = tmp_path / "results"
-    days = [START + day * 24 * HOUR for day in range(12)]
-    write_answers(results, [make_answer(None, 10 + n, n, "early", start=day) for day in days for n in range(4)])
-    before, forks = best_of(results), Forks()
-    try:
-        for share in (0.1, 0.5, 0.9):
-            there = count_files(results)
-            enough = there - share * (there - 2 * len(days))
-            pid = forks.start("compact", results, "--older-than", "0s", log=tmp_path / "log")
-            eventually("some of the work", lambda enough=enough: count_files(results) <= enough)
-            forks.kill(pid)
-            assert best_of(results) == before
-    finally:
-        forks.close()
-    assert compact(results, "--older-than", "0s") == 0
-    assert best_of(results) == before
-    assert count_files(results) == 2 * len(days)
+def test_kill_9_before_any_change_of_the_folder_loses_no_best_pane(results, tmp_path_factory):
+    """A process that kills itself before its n-th change, for every n; the next run completes the work."""
+    before = best_of(results)
+    for step in count(1):
+        copy = tmp_path_factory.mktemp("copy") / "results"
+        shutil.copytree(results, copy)
+        was_killed = compact_until(copy, step)
+        assert best_of(copy) == before
+        assert compact(copy, "--older-than", "0s") == 0
+        assert best_of(copy) == before
+        assert len(result_files(str(copy), "snapshots")) == len(result_files(str(copy), "histograms")) == 2
+        if not was_killed:
+            break
+    assert step > 24, "as many changes as there are files, and more"
 
 
-def count_files(directory):
-    """Those that readers see: a writer that is killed may leave a hidden one."""
-    return sum(1 for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
+def compact_until(directory, step):
+    """Compacts in a process of its own; whether it came to its `step`-th change, before which it kills itself."""
+    pid = os.fork()
+    if pid == 0:
+        changes = count(1)
+
+        def or_kill(change):
+            def changed(*arguments, **options):
+                if next(changes) == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return change(*arguments, **options)
+
+            return changed
+
+        os.replace, os.unlink = or_kill(os.replace), or_kill(os.unlink)
+        try:
+            os._exit(compact(directory, "--older-than", "0s"))
+        finally:
+            os._exit(70)
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
 
 
 def test_what_was_written_just_now_is_left_alone(results, capsys):

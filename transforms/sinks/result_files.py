@@ -41,8 +41,8 @@ class WriteSnapshots(beam.PTransform[PCollection[Snapshot], PCollection[str]]):
     Args:
         path: A folder, on any file system that Beam knows.
         format: avro, jsonl or parquet.
-        pause_seconds: For so long panes are collected, at most; 0 writes each at once. It has no effect on bounded
-            input.
+        pause_seconds: How long panes are collected for a file, at most; 0 writes each at once. It has no effect on
+            bounded input.
 
     >>> import apache_beam as beam
     >>> beam.Create([]) | WriteSnapshots("results", format="csv")
