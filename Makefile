@@ -10,15 +10,17 @@ setup: .venv/ready
 
 INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
+COMPILED := schemas/decoder.c schemas/mix.h transforms/ids.c
+
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
 # Everything. What the demo needs is part of it.
-.venv/ready: pyproject.toml constraints.txt setup.py schemas/decoder.c | .venv/bin/python
+.venv/ready: pyproject.toml constraints.txt setup.py $(COMPILED) | .venv/bin/python
 	$(INSTALL) '.[all,dev,docs]'
 	touch $@ .venv/demo-ready
 
-.venv/demo-ready: pyproject.toml constraints.txt setup.py schemas/decoder.c | .venv/bin/python
+.venv/demo-ready: pyproject.toml constraints.txt setup.py $(COMPILED) | .venv/bin/python
 	$(INSTALL) '.[beam,view]'
 	touch $@
 
@@ -26,12 +28,15 @@ INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constrain
 packages:
 	devtools/packages.sh
 
+# Three processes for two cores: tests of engines wait for half of their time.
+PYTEST := $(BIN)/pytest --numprocesses=$(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2))) --dist=loadgroup
+
 test: setup packages lint
-	$(BIN)/pytest --numprocesses=auto --dist=loadgroup
+	$(PYTEST)
 
 # The whole suite three times beside two processes that keep both cores busy: nothing in it may depend on time.
 test-under-load: setup packages
-	$(BIN)/python -m devtools.busy --processes 2 --times 3 $(BIN)/pytest --numprocesses=auto --dist=loadgroup
+	$(BIN)/python -m devtools.busy --processes 2 --times 3 $(PYTEST)
 
 test-fast: setup
 	$(BIN)/pytest --numprocesses=auto -m 'not slow'
@@ -109,12 +114,11 @@ accuracy: setup
 widths: setup
 	$(BIN)/python -m benchmarks.widths
 
-# How often intervals hold, of both estimators of waves, on smooth shapes and on hard ones; those for any shape, on all.
+# How often intervals hold: of EMS on smooth shapes, of both estimators of waves on the same tallies of smooth and hard
+# shapes, and those for any shape on all.
 coverage: setup
 	$(BIN)/python -m benchmarks.coverage
-	$(BIN)/python -m benchmarks.coverage --hard
-	$(BIN)/python -m benchmarks.coverage --estimator log_spline
-	$(BIN)/python -m benchmarks.coverage --estimator log_spline --hard
+	$(BIN)/python -m benchmarks.paired_coverage
 	$(BIN)/python -m benchmarks.coverage --intervals any_shape
 
 # Size and power of the test that two windows are alike, and how often intervals of differences hold.

@@ -38,7 +38,7 @@ collections:
     epsilon: 1.0
     groups: [DE, FR, US]
 """
-SINGLE = 6_000_000
+SINGLE = 20_000_000
 PACKED = 100_000_000
 HOURS = 4
 START = 1_767_225_600_000

@@ -78,12 +78,10 @@ def write_many_packed(folder: Path, collection: Collection, reports: int) -> Non
         (folder / f"{number:03d}.avro").write_bytes(first.replace(sync, secrets.token_bytes(SYNC_SIZE)))
 
 
-def run(collections: Path, pattern: str, output: Path, workers: int) -> Run:
+def run(collections: Path, pattern: str, output: Path, *options: str) -> Run:
     """`hushgram aggregate` in processes of its own."""
     command = [sys.executable, "-m", "hushgram", "aggregate", "--collections", str(collections)]
-    command += ["--input", pattern, "--output", str(output)]
-    if workers > 1:
-        command += [f"--direct_num_workers={workers}", "--direct_running_mode=multi_processing"]
+    command += ["--input", pattern, "--output", str(output), *options]
     start, most = time.perf_counter(), 0.0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
@@ -115,14 +113,20 @@ def _resident(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def measure(collections: Path, folder: Path, reports: int, workers: Sequence[int]) -> list[str]:
-    """Lines of a table: each number of workers, and where one worker's time goes."""
-    lines, first = [], 0.0
-    for count in workers:
-        result = run(collections, str(folder / "*.avro"), folder / f"results-{count}", count)
-        first = first or result.seconds
+def measure(collections: Path, folder: Path, reports: int, workers: int) -> list[str]:
+    """Lines of a table: one worker, and several in each of the ways that the runner has for them."""
+    several = f"--direct_num_workers={workers}"
+    ways = {
+        "one": [],
+        f"{workers} threads": [several],
+        f"{workers} processes": [several, "--direct_running_mode=multi_processing"],
+    }
+    lines, one = [], 0.0
+    for number, (name, options) in enumerate(ways.items()):
+        result = run(collections, str(folder / "*.avro"), folder / f"results-{number}", *options)
+        one = one or result.seconds
         lines.append(
-            f"| {count} | {reports / result.seconds / 1e6:.2f} M/s | {first / result.seconds:.2f}× |"
+            f"| {name} | {reports / result.seconds / 1e6:.2f} M/s | {one / result.seconds:.2f}× |"
             f" {result.megabytes:,.0f} MB |"
         )
     return lines
@@ -132,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--packed", type=int, default=10**9, help="packed reports")
     parser.add_argument("--single", type=int, default=10**8, help="single reports")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="numbers of workers")
+    parser.add_argument("--workers", type=int, default=2, help="how many workers are held against one")
     parser.add_argument("--folder", type=Path, help="where the files are made; a temporary folder by default")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
@@ -147,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             folder = base / kind.partition(",")[0]
             write(folder, collection, reports)
             print(f"\n{reports:,} reports, {kind}\n")
-            print("| workers | reports | against the first | memory |\n|---|---|---|---|")
+            print("| workers | reports | against one | memory |\n|---|---|---|---|")
             print("\n".join(measure(collections, folder, reports, arguments.workers)), flush=True)
             stages = Stages([collection], sorted(folder.glob("*.avro"))[:1])
             steps = stages.nanoseconds().items()

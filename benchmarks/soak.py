@@ -14,13 +14,14 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.streams import PARTITIONS, build_stream_command, find_panes, run_job
+from benchmarks.streams import PARTITIONS, PaneWatch, VisiblePane, build_stream_command, run_job
 from devtools import Broker, Cluster
 from devtools.processes import Process, stop
 
@@ -76,7 +77,7 @@ def watch(cluster: Cluster, broker: Broker, topic: str, identity: str, seconds: 
     return measurements
 
 
-def measure_latencies(broker: Broker, topic: str, output: Path) -> list[float]:
+def measure_latencies(broker: Broker, topic: str, panes: Sequence[VisiblePane]) -> list[float]:
     """Seconds from the receipt of each report to the first pane that holds it."""
     client = Consumer({"bootstrap.servers": broker.address, "group.id": "soak"})
     partitions = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
@@ -88,9 +89,7 @@ def measure_latencies(broker: Broker, topic: str, output: Path) -> list[float]:
     client.close()
     ordered, waits, counted = np.sort(received), [], 0
     totals: dict[str, int] = {}
-    for pane in find_panes(
-        output
-    ):  # windows follow each other; the number of all reports seen so far is the sum of theirs
+    for pane in panes:  # windows follow each other; the number of all reports seen so far is the sum of theirs
         totals[pane.window] = max(totals.get(pane.window, 0), pane.reports)
         now = sum(totals.values())
         waits += (pane.visible_at - ordered[counted:now]).tolist()
@@ -112,19 +111,18 @@ def main(minutes: float) -> None:
             ) as idle:
                 idle_steps = watch(cluster, broker, "empty", idle, seconds)
             output = folder / "results"
-            with run_job(
-                cluster, folder, "steady", build_stream_command(folder / "collections.yaml", broker, "steady", output)
-            ) as busy:
+            command = build_stream_command(folder / "collections.yaml", broker, "steady", output)
+            with PaneWatch(output) as panes, run_job(cluster, folder, "steady", command) as busy:
                 time.sleep(10)
                 amount = ["--rate", str(RATE), "--reports", str(int(RATE * seconds))]
                 source = ["--collections", str(folder / "collections.yaml"), "--kafka", broker.address]
                 source += ["--topic", "steady"]
-                command = [sys.executable, "-m", "hushgram", "simulate", *source, *amount]
-                devices = Process(command, folder / "simulate.log")
+                simulate = [sys.executable, "-m", "hushgram", "simulate", *source, *amount]
+                devices = Process(simulate, folder / "simulate.log")
                 steady = watch(cluster, broker, "steady", busy, seconds)
                 stop([devices])
                 time.sleep(10)
-            waits = measure_latencies(broker, "steady", output)
+            waits = measure_latencies(broker, "steady", panes.panes())
     median, percentile = np.quantile(waits, [0.5, 0.95])
     growth, idle_growth = (
         steady.slope_per_minute("checkpoint") / 1e3,

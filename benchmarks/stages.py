@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +21,15 @@ from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import MAX_BUFFERED_CELLS, tally
 from hushgram.transforms.deduplication import first_of_each_id
 from hushgram.transforms.judging import accept
+from hushgram.transforms.memory import keep_freed_memory
+from hushgram.transforms.parsing import full_name
 from hushgram.transforms.sources.avro_files import BlockRun, Damage, ranges, read_range
-from hushgram.transforms.uploads import Uploads, pieces, unpack
+from hushgram.transforms.spilling import Place, SpillPieces, read_piece
+from hushgram.transforms.uploads import Uploads, ids_of, pieces, unpack
 
 NOW = 2_000_000_000_000
+TALLIED_TOGETHER = 8
+"""Pieces of a shard: about as many reports as the pipeline counts together."""
 
 
 def runs_of(paths: Sequence[Path]) -> Iterator[BlockRun]:
@@ -39,11 +45,17 @@ class Stages:
     """Seconds by step, of reports that are read from files, deduplicated and tallied as the pipeline does it."""
 
     def __init__(self, collections: Sequence[Collection], paths: Sequence[Path]) -> None:
+        keep_freed_memory()
         self.index = CollectionIndex.of(collections)
         self.seconds: dict[str, float] = defaultdict(float)
         self.reports = 0
         self.counts = np.zeros(0, dtype=np.int64)
-        shards: dict[int, list[bytes]] = defaultdict(list)
+        with tempfile.TemporaryDirectory() as folder:
+            self._count(paths, SpillPieces(folder))
+
+    def _count(self, paths: Sequence[Path], spill: SpillPieces) -> None:
+        spill.start_bundle()
+        shards: dict[int, list[Place]] = defaultdict(list)
         waiting: list[Uploads] = []
         for run in self._each("read", runs_of(paths)):
             uploads = self._uploads(run)
@@ -53,25 +65,31 @@ class Stages:
                 uploads = uploads.take(~uploads.has_id)
             self._tally(uploads)
             if sum(len(part) for part in waiting) > MAX_BUFFERED_CELLS:
-                self._send(waiting, shards)
+                self._send(waiting, spill, shards)
                 waiting = []
         if waiting:
-            self._send(waiting, shards)
-        for blocks in shards.values():
-            parts = self._timed("unpack", lambda blocks: [unpack(block)[0] for block in blocks], blocks)
-            unique, _ = self._timed("first of each id", first_of_each_id, parts)
-            self._tally(unique)
+            self._send(waiting, spill, shards)
+        for places in shards.values():
+            blocks = self._timed("read back", lambda places: [read_piece(spill.folder, at) for at in places], places)
+            masks = self._timed("first of each id", first_of_each_id, [ids_of(block) for block in blocks])
+            unique = [
+                self._timed("unpack", lambda block, is_first: unpack(block)[0].take(is_first), block, is_first)
+                for block, is_first in zip(blocks, masks, strict=True)
+            ]
+            for first in range(0, len(unique), TALLIED_TOGETHER):
+                self._tally(Uploads.together(unique[first : first + TALLIED_TOGETHER]))
 
     def _uploads(self, run: BlockRun) -> Uploads:
-        definition = next(kind for name, kind in REPORT_KINDS.items() if name.endswith(f".{run.schema['name']}"))
+        definition = REPORT_KINDS[full_name(run.schema)]
         plain = self._timed("inflate", lambda: b"".join([inflate(block.data, run.codec) for block in run.blocks]))
         count = sum(block.count for block in run.blocks)
         columns = self._timed("decode", decode, definition, run.schema, count, plain)
         return self._timed("judge", accept, self.index, columns, NOW)[0]
 
-    def _send(self, waiting: Sequence[Uploads], shards: dict[int, list[bytes]]) -> None:
-        for shard, block in self._timed("pack by shard", lambda: list(pieces(Uploads.together(waiting), NOW))):
-            shards[shard].append(block)
+    def _send(self, waiting: Sequence[Uploads], spill: SpillPieces, shards: dict[int, list[Place]]) -> None:
+        for piece in self._timed("pack by shard", lambda: list(pieces(Uploads.together(waiting), NOW))):
+            for shard, place in self._timed("spill", lambda piece: list(spill.process(piece)), piece):
+                shards[shard].append(place)
 
     def _tally(self, uploads: Uploads) -> None:
         for _, tallies in self._timed("tally", lambda: list(tally(self.index, uploads))):

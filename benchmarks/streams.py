@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from confluent_kafka import Producer
@@ -18,14 +19,18 @@ from devtools import Broker, Cluster
 from devtools.processes import Process, eventually, stop
 from devtools.tools import ROOT
 from hushgram import Collection
+from hushgram.pipelines.cli.console import complain
+from hushgram.pipelines.results import NewResults
 from hushgram.pipelines.simulate.devices import batches, columns, simulate_devices
 from hushgram.pipelines.simulate.shapes import draw_for
 from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.columns import ID_BYTES
 from hushgram.schemas.messages import encode_message
+from hushgram.schemas.records import Snapshot
 from hushgram.schemas.writer import encode_report_messages
 
 PARTITIONS = 8
+LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -108,10 +113,37 @@ def build_stream_command(collections: Path, broker: Broker, topic: str, output: 
     return ["hushgram", "stream", "--collections", collections, *source, "--output", output]
 
 
-def find_panes(output: Path) -> list[VisiblePane]:
-    """The panes of all groups together, in the order in which they became visible."""
-    panes = []
-    for path in (output / "snapshots").glob("*/*-all-n*.avro"):
-        window, _, rest = path.stem.partition("-all-n")
-        panes.append(VisiblePane(window, int(rest.partition("-")[0]), path.stat().st_mtime))
-    return sorted(panes, key=lambda pane: (pane.visible_at, pane.reports))
+class PaneWatch:
+    """Looks for new panes of all groups together, from when a `with` block begins to its end.
+
+    Files of panes are soon folded into others, so that only constant looking tells when a pane became visible.
+    """
+
+    def __init__(self, output: Path) -> None:
+        self.results = NewResults(str(output), "snapshots", Snapshot.from_avro)
+        self._panes: list[VisiblePane] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._look_on)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+        self._look()
+
+    def panes(self) -> list[VisiblePane]:
+        """Those seen so far, in the order in which they became visible."""
+        return sorted(self._panes, key=lambda pane: (pane.visible_at, pane.reports))
+
+    def _look_on(self) -> None:
+        while not self._end.wait(LOOK_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        now = time.time()
+        for snapshot in self.results.read(left_out=lambda error: complain(str(error))):
+            if snapshot.key.group is None:
+                self._panes.append(VisiblePane(snapshot.key.text, snapshot.reports, now))

@@ -1,4 +1,4 @@
-"""Damaged records thrown at the decoder in C, built with sanitizers: `python -m devtools.fuzz --minutes 10`.
+"""Damaged records and chosen ids for the code in C, built with sanitizers: `python -m devtools.fuzz --minutes 10`.
 
 Any access outside of an array, anything that C leaves undefined, and any promise that is broken ends it with an error.
 """
@@ -10,7 +10,7 @@ import io
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ TEXTS = None, "", "DE", "FR", "commute!", "commute to work", "é", "😀" * 40
 SEEDS = 16
 
 
-def build(folder: Path) -> Path:
-    """The fuzzer, compiled into a folder."""
-    program = folder / "fuzz_decoder"
-    options = ["-std=c99", "-O1", "-g", "-Wall", "-Wextra", *SANITIZERS, f"-I{HERE.parent / 'schemas'}"]
-    subprocess.run(["cc", *options, str(HERE / "fuzz_decoder.c"), "-o", str(program)], check=True)
+def build(folder: Path, name: str) -> Path:
+    """A fuzzer, compiled into a folder."""
+    program, sources = folder / name, [HERE.parent / "schemas", HERE.parent / "transforms"]
+    options = ["-std=c99", "-O1", "-g", "-Wall", "-Wextra", *SANITIZERS, *(f"-I{source}" for source in sources)]
+    subprocess.run(["cc", *options, str(HERE / f"{name}.c"), "-o", str(program)], check=True)
     return program
 
 
@@ -62,22 +62,31 @@ def _records(rng: np.random.Generator, count: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def fuzz(seconds: int, start: int) -> str:
+def fuzz_decoder(seconds: int, start: int) -> str:
     """What was tried in some seconds; `CalledProcessError` if anything was found."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        seeds = [str(path) for path in write_seeds(folder)]
-        command = [str(build(folder)), str(seconds), str(start), *seeds]
+    return _fuzz("fuzz_decoder", seconds, start, write_seeds)
+
+
+def fuzz_ids(seconds: int, start: int) -> str:
+    """The same of ids."""
+    return _fuzz("fuzz_ids", seconds, start, lambda folder: [])
+
+
+def _fuzz(name: str, seconds: int, start: int, seeds_in: Callable[[Path], list[Path]]) -> str:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        command = [str(build(folder, name)), str(seconds), str(start), *map(str, seeds_in(folder))]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m devtools.fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long, half of it for each")
     parser.add_argument("--seed", type=int, default=1, help="where random numbers start; the same one repeats a run")
     arguments = parser.parse_args(argv)
     try:
-        print(fuzz(round(60 * arguments.minutes), arguments.seed))
+        for fuzz in (fuzz_decoder, fuzz_ids):
+            print(fuzz(round(30 * arguments.minutes), arguments.seed), flush=True)
     except subprocess.CalledProcessError as error:
         print(f"ended with {error.returncode}: what was found stands above", file=sys.stderr)
         return 1

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -32,7 +33,7 @@ from hushgram.pipelines.cli.outputs import check_directory, disk_errors_in_one_l
 from hushgram.pipelines.cli.progress import Progress
 from hushgram.pipelines.formatting import count
 from hushgram.pipelines.results import result_files
-from hushgram.pipelines.runners import check_runner, engine_of, job_errors, only_translated, pipeline_with
+from hushgram.pipelines.runners import check_runner, engine_of, job_errors, only_translated, pipeline_with, runs_here
 from hushgram.pipelines.staging import staged_requirements
 from hushgram.schemas.records import REASONS
 from hushgram.transforms.aggregate import AggregateRun
@@ -43,6 +44,7 @@ from hushgram.transforms.runs import Attempt, CountedFile, RunError, default_nam
 from hushgram.transforms.sinks.files import FORMATS
 from hushgram.transforms.sinks.result_files import WriteHistograms, WriteSnapshots
 from hushgram.transforms.sources.avro_files import ReadReportFiles, fingerprint
+from hushgram.transforms.spilling import spill_folder
 
 EXAMPLE = "hushgram aggregate --collections collections.yaml --input 'reports/*.avro' --output results"
 ATTEMPTS = 5
@@ -147,11 +149,18 @@ def plan_run(job: BatchJob) -> Attempt:
         raise UsageError(str(error)) from None
 
 
-def build(pipeline: beam.Pipeline, job: BatchJob, attempt: Attempt, fail_if_refused: bool = False) -> None:
+def build(
+    pipeline: beam.Pipeline,
+    job: BatchJob,
+    attempt: Attempt,
+    fail_if_refused: bool = False,
+    spill_folder: str | None = None,
+) -> None:
     """The pipeline as a sentence."""
     reads = pipeline | "Read" >> ReadReportFiles([(file.path, file.size) for file in attempt.files])
     parser = Parser(job.index, job.as_of)
-    results = reads | "Aggregate" >> AggregateRun(parser, attempt, job.format, job.fanout, fail_if_refused)
+    aggregate = AggregateRun(parser, attempt, job.format, job.fanout, fail_if_refused, spill_folder)
+    results = reads | "Aggregate" >> aggregate
     results.snapshots | "Write snapshots" >> WriteSnapshots(job.output, job.format)
     results.histograms | "Write histograms" >> WriteHistograms(job.output, job.format)
     sinks.write_to(job.sinks, results)
@@ -180,13 +189,14 @@ def execute(job: BatchJob, for_beam: Sequence[str]) -> int:
         with disk_errors_in_one_line():
             attempt = plan_run(job)
             pipeline = pipeline_with(options)
-            build(pipeline, job, attempt)
-            with job_errors(), Progress():
-                engine.submitting()
-                with staged_requirements(pipeline.options):
-                    result = pipeline.run()
-                engine.submitted()
-                result.wait_until_finish()
+            with spill_folder(attempt.folder) if runs_here(for_beam) else nullcontext() as folder:
+                build(pipeline, job, attempt, spill_folder=folder)
+                with job_errors(), Progress():
+                    engine.submitting()
+                    with staged_requirements(pipeline.options):
+                        result = pipeline.run()
+                    engine.submitted()
+                    result.wait_until_finish()
             refusal = outcome(attempt)
         if refusal is None or not refusal.passing:
             break

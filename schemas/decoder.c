@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "mix.h"
+
 enum { REVISION_BYTES = 8, ID_BYTES = 16 };
 
 /* Why a record is damaged. The texts are in decoder.py, in this order. */
@@ -148,14 +150,6 @@ static uint64_t word(const Bytes *bytes, int64_t at, int64_t end) {
     uint64_t number = 0;
     for (int64_t place = 0; place < count; place++) number = number << 8 | bytes->data[at + place];
     return number;
-}
-
-__extension__ typedef unsigned __int128 Product;
-
-/* Both halves of the product: of the lower one alone, low bits depend on low bits only. */
-static uint64_t mix(uint64_t one, uint64_t other) {
-    Product product = (Product)one * other;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 /* Each word meets a secret number before it is multiplied by another: what a change of a text does to its hash depends

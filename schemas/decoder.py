@@ -2,21 +2,18 @@
 
 Why C: polars takes several times as long, and may panic or read past damage, so that it needs guards around it; numba
 is 64 MB of wheels on every worker, which compile there. Neither numba nor Cython was timed here.
-The code is plain C, called through ctypes: whoever builds it needs a compiler and nothing of Python's, and it runs
-alone, under sanitizers, in `python -m devtools.fuzz`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import secrets
-from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hushgram._arrays import BoolArray, IntArray, UIntArray
+from hushgram._native import LIBRARY, SECRET
 
 DAMAGES = (
     "",
@@ -29,9 +26,10 @@ DAMAGES = (
 )
 """What may be wrong with a record, by the numbers that decoder.c gives."""
 
-LIBRARY_NAME = "hushgram.schemas._decoder"
-SECRET = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64)
-"""Where texts stand in the hash table is not for their senders to know."""
+POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
+_decode = LIBRARY.hushgram_decode
+_decode.argtypes = [ctypes.c_char_p, NUMBER, NUMBER, POINTER, POINTER, POINTER, POINTER]
+_decode.restype = NUMBER
 
 
 class Spans(NamedTuple):
@@ -108,7 +106,7 @@ def decode_records(data: bytes, count: int, fields: tuple[str, ...], lengths: In
     ends = None if lengths is None else np.cumsum(lengths, dtype=np.int64)
     if lengths is not None and (lengths.size != count or (lengths < 0).any() or int(lengths.sum()) != len(data)):
         raise ValueError("lengths that are not those of the records")
-    rows = LIBRARY.hushgram_decode(
+    rows = _decode(
         data,
         len(data),
         count,
@@ -142,22 +140,3 @@ class _TextTable:
 
     def texts(self, count: int, rows: int) -> Texts:
         return Texts(self.codes[:rows], Spans(self.starts[:count], self.sizes[:count]))
-
-
-def load() -> Any:
-    """The library that setup.py has built, as if it were a module."""
-    spec = find_spec(LIBRARY_NAME)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(
-            "hushgram was installed without its decoder of reports, since there was no C compiler: install one, such as"
-            " gcc, and then hushgram again",
-            name=LIBRARY_NAME,
-        )
-    library = ctypes.CDLL(spec.origin)
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    library.hushgram_decode.argtypes = [ctypes.c_char_p, number, number, pointer, pointer, pointer, pointer]
-    library.hushgram_decode.restype = number
-    return library
-
-
-LIBRARY = load()

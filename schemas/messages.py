@@ -175,10 +175,11 @@ def decode_reports(
     """
     refused: list[RefusedMessage] = []
     kinds = _Kinds(schemas)
-    alike = kinds.by_beginning
+    alike, alike_by_name = kinds.by_beginning, kinds.by_name
     for index, message in enumerate(messages):
-        named = None if ids is None else ids[index]
-        same = alike.get(message[:PREFIX]) if message is not None and named is None else None
+        named, same = None if ids is None else ids[index], None
+        if message is not None:
+            same = alike.get(message[:PREFIX]) if named is None else alike_by_name.get(named)
         if same is None and message is not None and len(message) <= LARGEST_MESSAGE:
             same = kinds.find(message, named)
         if message is None or same is None or len(message) > LARGEST_MESSAGE:
@@ -209,6 +210,7 @@ class _Kinds:
         self.schemas = schemas
         self.all: list[tuple[Writer, int, list[int]]] = [(writer, PREFIX, []) for writer in BY_PREFIX.values()]
         self.by_beginning = {prefix: kind[2] for prefix, kind in zip(BY_PREFIX, self.all, strict=True)}
+        self.by_name: dict[bytes, list[int]] = {}
         self.by_id: dict[tuple[bytes, int], list[int] | None] = {}
         self.unusable: dict[bytes, Unusable] = {}
 
@@ -225,7 +227,9 @@ class _Kinds:
             else:
                 self.by_id[schema_id, size], self.unusable[schema_id] = None, found
         same = self.by_id[schema_id, size]
-        if size and same is not None:
+        if same is not None and named is not None:
+            self.by_name[named] = same
+        elif same is not None:
             # Records of one collection begin alike, so that few beginnings come here, and all others are found at once.
             self.by_beginning[message[:PREFIX]] = same
         return same

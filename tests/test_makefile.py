@@ -15,8 +15,9 @@ DEMO, ALL = "'.[beam,view]'", "'.[all,dev,docs]'"
 def clone(tmp_path):
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "setup.py"):
         shutil.copy(ROOT / name, tmp_path)
-    (tmp_path / "schemas").mkdir()
-    shutil.copy(ROOT / "schemas" / "decoder.c", tmp_path / "schemas")
+    for name in ("schemas/decoder.c", "schemas/mix.h", "transforms/ids.c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
 
 

@@ -34,7 +34,7 @@ def installed_name(path):
 
 
 PRODUCT = {installed_name(path) for path in list_tracked_files(*FOLDERS) if not (ROOT / path).is_symlink()}
-BUILT = "hushgram/schemas/_decoder.abi3.so"
+BUILT = "hushgram/_compiled.abi3.so"
 PRODUCT |= {f"hushgram/pipelines/conform/vectors/{path.name}" for path in list_tracked_files("clients/vectors")}
 
 

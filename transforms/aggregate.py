@@ -30,6 +30,7 @@ from hushgram.transforms.parsing import Parser
 from hushgram.transforms.runs import Attempt
 from hushgram.transforms.schema_registry import SchemaRegistry
 from hushgram.transforms.sources.message_batch import BatchMessages, Read
+from hushgram.transforms.spilling import Place, SpillPieces
 from hushgram.transforms.tallies import Tallies
 from hushgram.transforms.windowing import CombineWindows, PaneOfWindow
 
@@ -130,17 +131,19 @@ class AggregateReports(beam.PTransform[PCollection[Reports], AggregatedReports])
 @dataclass
 class AggregateRun(beam.PTransform[PCollection[Reports], AggregatedReports]):
     """The same for one of many batch runs into a folder: what it counts is committed there, and the snapshots are those
-    of the sum of all runs."""
+    of the sum of all runs. Where all workers are on one machine, uploads that carry an id wait for each other in a
+    folder of it, if one is given."""
 
     parser: Parser
     attempt: Attempt
     format: str
     fanout: int = 0
     fail_if_refused: bool = False
+    spill_folder: str | None = None
 
     def expand(self, reports: PCollection[Reports]) -> AggregatedReports:
         index = self.parser.index
-        counted = count_reports(reports, self.parser, self.fanout, self.attempt)
+        counted = count_reports(reports, self.parser, self.fanout, self.attempt, self.spill_folder)
         panes = tuple(counted.panes.values()) | "All panes" >> beam.Flatten()
         max_age_ms = int(index.max_ages.max(initial=0))
         results = (
@@ -152,7 +155,11 @@ class AggregateRun(beam.PTransform[PCollection[Reports], AggregatedReports]):
 
 
 def count_reports(
-    reports: PCollection[Reports], parser: Parser, fanout: int = 0, attempt: Attempt | None = None
+    reports: PCollection[Reports],
+    parser: Parser,
+    fanout: int = 0,
+    attempt: Attempt | None = None,
+    spill_folder: str | None = None,
 ) -> CountedReports:
     """Reports counted by window; `attempt` is that of a batch run, one of many into a folder."""
     streaming = not reports.is_bounded
@@ -164,10 +171,12 @@ def count_reports(
         | "Parse and tally" >> beam.ParDo(ParseAndTally(parser)).with_outputs(*outputs, *windows)
     )
     identified = typed(parsed[IDENTIFIED], tuple[int, bytes])  # (shard, uploads)
+    if spill_folder is not None:
+        identified |= "Spill" >> beam.ParDo(SpillPieces(spill_folder)).with_output_types(tuple[int, Place])
     if not streaming:
         identified |= "By shard of ids" >> beam.GroupByKey()
     deduplicate: TallyUploads = (
-        DeduplicateStream(parser.index) if streaming else DeduplicateBatch(parser.index, attempt)
+        DeduplicateStream(parser.index) if streaming else DeduplicateBatch(parser.index, attempt, spill_folder)
     )
     run_outputs = [] if attempt is None else [COUNTED_IDS]
     unique = identified | "Each id once" >> beam.ParDo(deduplicate).with_outputs(DEAD_LETTERS, *run_outputs, *windows)

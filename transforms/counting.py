@@ -21,6 +21,7 @@ from hushgram.mechanisms import Mechanism
 from hushgram.schemas.records import DeadLetter, Events, Series
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.dead_messages import DeadMessage
+from hushgram.transforms.memory import keep_freed_memory
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.sources.message_batch import LETTER_MINUTE, Read
 from hushgram.transforms.tallies import Tallies
@@ -159,6 +160,9 @@ class TallyUploads(beam.DoFn):
     def __init__(self, index: CollectionIndex) -> None:
         self.index = index
         self.branch_of = {collection.name: str(collection.windows) for collection in index.collections}
+
+    def setup(self) -> None:
+        keep_freed_memory()
 
     def start_bundle(self) -> None:
         self.buffer = TallyBuffer()

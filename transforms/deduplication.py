@@ -16,42 +16,36 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
-from hushgram._arrays import UIntArray
+from hushgram._arrays import BoolArray, UIntArray
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import TallyUploads
 from hushgram.transforms.filesystem import write_atomically
+from hushgram.transforms.ids import are_first
 from hushgram.transforms.run_store import ids_paths
 from hushgram.transforms.runs import Attempt
 from hushgram.transforms.seen_ids import SeenIds
-from hushgram.transforms.uploads import Uploads, unpack
+from hushgram.transforms.spilling import read_piece
+from hushgram.transforms.uploads import ids_of, unpack
 
 NO_IDS: UIntArray = np.empty((0, 2), dtype=np.uint64)
 
 
-def first_of_each_id(parts: Sequence[Uploads], known: UIntArray = NO_IDS) -> tuple[Uploads, Uploads]:
-    """The uploads whose id comes for the first time, and the others; `known` ids have come before.
+def first_of_each_id(parts: Sequence[UIntArray], known: UIntArray = NO_IDS) -> list[BoolArray]:
+    """Of the ids in each part, which come for the first time; `known` ids have come before.
 
-    Which of several uploads with one id comes first is not promised; that one of them counts is.
+    >>> a, b = (np.array(rows, dtype=np.uint64) for rows in ([[1, 2], [1, 3]], [[1, 4], [1, 2]]))
+    >>> [is_first.tolist() for is_first in first_of_each_id([a, b])]
+    [[True, True], [True, False]]
     """
-    together = Uploads.together(parts)
-    ids = np.concatenate([known, together.id]) if len(known) else together.id
-    high, low = ids[:, 0], ids[:, 1]
-    ordered = np.sort(low)
-    if not (ordered[1:] == ordered[:-1]).any():  # most shards have no duplicate, and sorting one column is cheap
-        return together, together.between(0, 0)
-    order = np.lexsort((high, low))  # stable: of equal ids the known ones stay first
-    same = (np.diff(low[order]) == 0) & (np.diff(high[order]) == 0)
-    is_first = np.ones(len(ids), dtype=bool)
-    is_first[order[1:]] = ~same
-    is_first = is_first[len(known) :]
-    return together.take(is_first), together.take(~is_first)
+    is_first = are_first(np.concatenate([known, *parts]))[len(known) :]
+    return np.split(is_first, np.cumsum([len(part) for part in parts])[:-1])
 
 
-def duplicates(repeated: Uploads, received: int) -> DeadLetter:
+def duplicates(uploads: int, reports: int, received: int) -> DeadLetter:
     """The dead letter for uploads that have come before."""
-    detail = f"{len(repeated)} uploads with an id that had come before"
-    return DeadLetter("duplicate", repeated.reports, detail, "deduplication", None, received)
+    detail = f"{uploads} uploads with an id that had come before"
+    return DeadLetter("duplicate", reports, detail, "deduplication", None, received)
 
 
 COUNTED_IDS = "counted_ids"
@@ -61,26 +55,37 @@ class DeduplicateBatch(TallyUploads):
     """All uploads of one shard of ids: each id counts once.
 
     With an attempt of a run, ids that other runs have counted count as seen, and those counted here are kept for the
-    runs to come: (shard, when they expire, in milliseconds) comes out as `COUNTED_IDS`.
+    runs to come: (shard, when they expire, in milliseconds) comes out as `COUNTED_IDS`. With a folder, pieces are read
+    from where they were spilled.
     """
 
-    def __init__(self, index: CollectionIndex, attempt: Attempt | None = None) -> None:
+    def __init__(self, index: CollectionIndex, attempt: Attempt | None = None, spilled: str | None = None) -> None:
         super().__init__(index)
         self.attempt = attempt
+        self.spilled = spilled
 
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        shard, blocks = element
-        parts = [unpack(block) for block in blocks]
+    def process(self, element: tuple[int, Iterable[Any]]) -> Iterator[Any]:
+        shard, pieces = element
+        blocks = [piece if self.spilled is None else read_piece(self.spilled, piece) for piece in pieces]
         known = NO_IDS if self.attempt is None else known_ids(self.attempt, shard)
-        unique, repeated = first_of_each_id([uploads for uploads, _ in parts], known)
-        if len(repeated):
-            yield self.refuse(duplicates(repeated, max(received for _, received in parts)))
-        if self.attempt is not None and len(unique):
+        masks = first_of_each_id([ids_of(block) for block in blocks], known)
+        repeated = repeated_reports = last_received = expire_ms = 0
+        for block, is_first in zip(blocks, masks, strict=True):
+            uploads, received = unpack(block)
+            unique = uploads.take(is_first)
+            repeated += len(uploads) - len(unique)
+            repeated_reports += uploads.reports - unique.reports
+            last_received = max(last_received, received)
+            if len(unique):
+                expire_ms = max(expire_ms, int((unique.event_time + self.index.max_ages[unique.collection]).max()))
+                yield from self.count(unique)
+        if repeated:
+            yield self.refuse(duplicates(repeated, repeated_reports, last_received))
+        if self.attempt is not None and any(is_first.any() for is_first in masks):
             [path] = ids_paths(self.attempt.folder, [shard])
-            write_atomically(path, unique.id.astype("<u8", copy=False).tobytes())
-            expire_ms = int((unique.event_time + self.index.max_ages[unique.collection]).max())
+            counted = [ids_of(block)[is_first] for block, is_first in zip(blocks, masks, strict=True)]
+            write_atomically(path, np.concatenate(counted).tobytes())
             yield TaggedOutput(COUNTED_IDS, (shard, expire_ms))
-        yield from self.count(unique)
 
 
 def known_ids(attempt: Attempt, shard: int) -> UIntArray:
@@ -168,7 +173,8 @@ class DeduplicateStream(TallyUploads):
         if chunks and (before is None or seen.next_expiry < before):  # type: ignore[operator]
             forget.set(Timestamp(micros=1000 * seen.next_expiry))  # type: ignore[operator]
         if not is_new.all():
-            yield self.refuse(duplicates(uploads.take(~is_new), received))
+            repeated = uploads.take(~is_new)
+            yield self.refuse(duplicates(len(repeated), repeated.reports, received))
         yield from self.count(uploads if is_new.all() else uploads.take(is_new))
 
     @on_timer(FORGET)

@@ -53,7 +53,7 @@ class Parser:
         if isinstance(read, Gap):
             yield DeadLetter("deleted_unread", None, read.detail, read.source, read.position, received)
             return
-        name = _full_name(read.schema)
+        name = full_name(read.schema)
         definition, start = REPORT_KINDS.get(name), read.blocks[0].offset
         if definition is None:
             count = sum(block.count for block in read.blocks)
@@ -152,6 +152,7 @@ def _dead_letter(refusal: Refusal, source: str, position: int | None, received: 
     return DeadLetter(refusal.reason, refusal.reports, refusal.detail, source, position, received)
 
 
-def _full_name(schema: dict[str, object]) -> str:
+def full_name(schema: dict[str, object]) -> str:
+    """The name of a schema with its namespace, of a header that may be anyone's."""
     name, space = str(schema.get("name", "")), str(schema.get("namespace", ""))
     return name if "." in name or not space else f"{space}.{name}"

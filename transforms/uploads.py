@@ -121,10 +121,13 @@ def pieces(uploads: Uploads, received: int, count: int = SHARDS) -> Iterator[tup
     for number, row_end, cell_end in zip(range(count), row_ends.tolist(), cell_ends.tolist(), strict=True):
         if row == row_end:
             continue
-        packed = [HEADER.pack(row_end - row, cell_end - cell, received), ids[row:row_end].tobytes()]
+        packed: list[bytes | memoryview] = [
+            HEADER.pack(row_end - row, cell_end - cell, received),
+            ids[row:row_end].data,
+        ]
         for name, (least, width, _) in columns.items():
             part = slice(cell, cell_end) if name == "cells" else slice(row, row_end)
-            packed += COLUMN.pack(least, width), in_order[name][part].tobytes() if width else b""
+            packed += COLUMN.pack(least, width), in_order[name][part].data if width else b""
         yield number, b"".join(packed)
         row, cell = row_end, cell_end
 
@@ -136,10 +139,16 @@ def _narrowed(column: IntArray) -> tuple[int, int, IntArray]:
     return least, width, (column - least).astype(f"<u{width}") if width else column
 
 
+def ids_of(data: bytes) -> UIntArray:
+    """The ids of a piece, without unpacking it."""
+    rows, _, _ = HEADER.unpack_from(data)
+    return np.frombuffer(data, "<u8", 2 * rows, HEADER.size).reshape(-1, 2)
+
+
 def unpack(data: bytes) -> tuple[Uploads, int]:
     """The uploads of a piece, and when they were received."""
     rows, cells, received = HEADER.unpack_from(data)
-    ids = np.frombuffer(data, "<u8", 2 * rows, HEADER.size).reshape(-1, 2)
+    ids = ids_of(data)
     at = HEADER.size + ids.nbytes
     columns: dict[str, Any] = {}
     for name in NUMBERS:

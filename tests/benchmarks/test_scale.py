@@ -27,15 +27,18 @@ def test_the_steps_count_what_native_code_alone_counts(collections, tmp_path):
     _, counts = time_native_alone(paths, collection.mechanism.cells)
     assert stages.reports == counts.sum() == 25_000
     assert np.array_equal(stages.counts, counts)
-    assert {"inflate", "decode", "judge", "pack by shard", "unpack", "first of each id", "tally"} < set(stages.seconds)
+    assert {"inflate", "decode", "judge", "pack by shard", "spill", "unpack", "first of each id", "tally"} < set(
+        stages.seconds
+    )
 
 
 @pytest.mark.slow
-def test_one_worker_and_two_count_the_same(collections, tmp_path, capsys):
+def test_one_worker_and_two_of_either_kind_count_the_same(collections, tmp_path, capsys):
     [collection] = load_collections(collections).values()
     scale.write_single(tmp_path / "single", collection, 5000)
-    lines = scale.measure(collections, tmp_path / "single", 5000, [1, 2])
-    assert [re.match(r"\| (\d) \| [\d.]+ M/s \| [\d.]+× \| [\d,]+ MB \|", line)[1] for line in lines] == ["1", "2"]
-    one, two = (read_tallies(tmp_path / "single" / f"results-{workers}") for workers in (1, 2))
-    assert one == two
+    lines = scale.measure(collections, tmp_path / "single", 5000, 2)
+    names = [re.match(r"\| ([\w ]+) \| [\d.]+ M/s \| [\d.]+× \| [\d,]+ MB \|", line)[1] for line in lines]
+    assert names == ["one", "2 threads", "2 processes"]
+    one, *two = (read_tallies(tmp_path / "single" / f"results-{number}") for number in range(3))
+    assert two == [one, one]
     assert one

@@ -17,6 +17,7 @@ from hushgram.schemas.avro_schemas import REPORT
 from hushgram.schemas.container import (
     LARGEST_BLOCK,
     DamagedError,
+    OversizedError,
     inflate,
     read_block,
     read_header,
@@ -84,6 +85,32 @@ def test_a_compression_bomb_is_refused(codec):
     with pytest.raises(DamagedError):
         inflate(compress(codec, bytes(2000)), codec, limit=1999)
     assert len(inflate(compress(codec, bytes(2000)), codec, limit=2000)) == 2000
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "null"])
+def test_a_limit_of_nothing_lets_nothing_through(codec):
+    with pytest.raises(OversizedError):
+        inflate(compress(codec, b"plain"), codec, limit=0)
+
+
+def test_damaged_deflate_is_read_as_zlib_reads_it_and_a_cut_is_refused():
+    """Every cut and every bit. Nothing in a block tells that it is damaged, so zlib reads some of them, as other bytes;
+    libdeflate also takes a code that leaves symbols out, which zlib refuses."""
+    plain = b"".join(b"commute" + bytes([number, 7 * number % 256]) for number in range(40))
+    whole, read = compress("deflate", plain), 0
+    for size in range(len(whole)):
+        with pytest.raises(DamagedError):
+            inflate(whole[:size], "deflate")
+    for place in range(8 * len(whole)):
+        data = bytearray(whole)
+        data[place // 8] ^= 1 << place % 8
+        decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
+        with contextlib.suppress(zlib.error):
+            expected = decompressor.decompress(data)
+            if decompressor.eof:
+                read += 1
+                assert inflate(bytes(data), "deflate") == expected
+    assert read > 100
 
 
 def test_memory_for_decompression_goes_with_the_limit():

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devtools import fuzz
-from hushgram import Collection
+from hushgram import Collection, _native
 from hushgram.pipelines.cli.command import main
 from hushgram.schemas import decoder
 from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH, field_names
@@ -221,12 +221,12 @@ def test_damaged_messages_and_blocks_print_nothing(kind, capfd):
 
 
 def test_without_the_decoder_the_command_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr(decoder, "find_spec", lambda name: None)
+    monkeypatch.setattr(_native, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match="without its decoder of reports"):
-        decoder.load()
+        _native.load()
 
     def import_module(name):
-        return decoder.load()
+        return _native.load()
 
     monkeypatch.setattr("importlib.import_module", import_module)
     assert main(["aggregate"]) == 2
@@ -235,7 +235,7 @@ def test_without_the_decoder_the_command_says_what_to_install(monkeypatch, capsy
 
 def test_the_fuzzer_finds_nothing_in_a_second_and_reaches_both_ends():
     """`python -m devtools.fuzz` goes on for minutes."""
-    inputs, whole, damaged = (int(word) for word in fuzz.fuzz(1, start=7).split() if word.isdigit())
+    inputs, whole, damaged = (int(word) for word in fuzz.fuzz_decoder(1, start=7).split() if word.isdigit())
     assert inputs >= 1000
     assert whole > inputs / 10
     assert damaged > inputs / 10

@@ -241,7 +241,10 @@ def test_each_id_counts_once_whichever_shard_it_goes_to(draws):
     for part in (uploads.between(0, len(uploads) // 2), uploads.between(len(uploads) // 2, len(uploads))):
         for shard, piece in pieces(part, NOW, count=3):
             by_shard.setdefault(shard, []).append(unpack(piece)[0])
-    unique = [first_of_each_id(parts) for parts in by_shard.values()]
+    unique = []
+    for parts in by_shard.values():
+        masks = first_of_each_id([part.id for part in parts])
+        unique += [(part.take(is_first), part.take(~is_first)) for part, is_first in zip(parts, masks, strict=True)]
     unique_ids = [tuple(row) for first, _ in unique for row in first.id.tolist()]
     assert sorted(unique_ids) == sorted({divmod(row[4], 2**64) for row in packed})
     assert sum(len(first) + len(rest) for first, rest in unique) == len(packed)

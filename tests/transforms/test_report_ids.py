@@ -127,10 +127,10 @@ def count_in_polls(polls):
                 by_shard.setdefault(shard, []).append(unpack(piece)[0])
     buffer, repeated = TallyBuffer(), 0
     for parts in by_shard.values():
-        unique, others = first_of_each_id(parts)
-        repeated += others.reports
-        for slice_, tallies in tally(INDEX, unique):
-            buffer.add(slice_, tallies)
+        for part, is_first in zip(parts, first_of_each_id([part.id for part in parts]), strict=True):
+            repeated += part.take(~is_first).reports
+            for slice_, tallies in tally(INDEX, part.take(is_first)):
+                buffer.add(slice_, tallies)
     return to_comparable(buffer.take()), repeated
 
 

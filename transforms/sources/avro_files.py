@@ -27,8 +27,9 @@ from hushgram.schemas.records import Reason
 from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.filesystem import as_text, match_files, open_file
 
-RUN_BYTES = 1 << 20
-"""Blocks are handed on in runs of about this many compressed bytes, since decoding has a fixed cost per run."""
+RUN_BYTES = 1 << 18
+"""Blocks are handed on in runs of about this many compressed bytes, since decoding has a fixed cost per run. The
+arrays of larger runs leave the processor's cache, and gain nothing."""
 
 RANGE_BYTES = 64 << 20
 """Large files are split into ranges of this length."""

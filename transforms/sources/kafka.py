@@ -36,11 +36,13 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Gap]]):
     """All partitions in one element, or each in one of its own."""
     topic_id: str = ""
     """As brokers report it; without one, a topic that is created again is taken for the same."""
+    headers: bool = False
+    """With headers: one of them may name the schema."""
     whole: bool = False
-    """With keys and headers: a header may name the schema, and a topic of dead letters has them too."""
+    """With keys and headers: a topic of dead letters has them too."""
 
     def expand(self, pipeline: PBegin) -> PCollection[MessageBatch | Gap]:
-        read = ReadPolls(self.properties, self.properties_file, self.max_delay, self.whole)
+        read = ReadPolls(self.properties, self.properties_file, self.max_delay, self.headers, self.whole)
         return (
             pipeline
             | "Partitions" >> beam.Create(self.elements())
@@ -68,7 +70,8 @@ class ReadReportsFromKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Ga
             comes later is in late panes.
         properties_file: Properties of librdkafka, one name=value a line, for TLS, SASL and the like. It is read where
             clients run, so that secrets are in no job graph.
-        whole: With keys and headers, for `AggregateReports` with a schema registry or a topic of dead letters.
+        headers: With headers, for `AggregateReports` with a schema registry: one of them may name the schema.
+        whole: With keys and headers, for `AggregateReports` with a topic of dead letters.
 
     >>> ReadReportsFromKafka("localhost:9092", "reports", start="first")
     Traceback (most recent call last):
@@ -80,6 +83,7 @@ class ReadReportsFromKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Ga
     start: str = "earliest"
     max_delay_ms: int = 120_000
     properties_file: str | None = None
+    headers: bool = False
     whole: bool = False
 
     def __post_init__(self) -> None:
@@ -102,5 +106,6 @@ class ReadReportsFromKafka(beam.PTransform[PBegin, PCollection[MessageBatch | Ga
             self.max_delay_ms,
             not by_partition,
             known_id,
+            self.headers,
             self.whole,
         )

@@ -68,10 +68,15 @@ class ReadPolls(beam.DoFn):
     """
 
     def __init__(
-        self, properties: Mapping[str, str], properties_file: str | None, max_delay: int, whole: bool = False
+        self,
+        properties: Mapping[str, str],
+        properties_file: str | None,
+        max_delay: int,
+        headers: bool = False,
+        whole: bool = False,
     ) -> None:
         self.properties, self.properties_file, self.max_delay = dict(properties), properties_file, max_delay
-        self.whole = whole
+        self.headers, self.whole = headers, whole
 
     def setup(self) -> None:
         self.lock = threading.Lock()
@@ -123,7 +128,7 @@ class ReadPolls(beam.DoFn):
                         tracker.defer_remainder(Duration(0))
                     return
                 size = 0
-                for partition, position, part in received(topic, taken, positions, self.whole):
+                for partition, position, part in received(topic, taken, positions, self.headers, self.whole):
                     positions = positions.moved(partition, position)
                     if not tracker.try_claim(positions.restriction()):
                         return
@@ -287,10 +292,10 @@ def sorted_out(topic: str, messages: Sequence[Any]) -> Taken:
 
 
 def received(
-    topic: str, taken: Taken, positions: Positions, whole: bool = False
+    topic: str, taken: Taken, positions: Positions, headers: bool = False, whole: bool = False
 ) -> Iterator[tuple[int, Position, list[MessageBatch]]]:
-    """For each partition that moved on: its number, its new position, and the messages; with keys and headers if they
-    are to be `whole`."""
+    """For each partition that moved on: its number, its new position, and the messages. Headers, and keys if these are
+    to be `whole`, take a call for every message: only whoever needs them asks."""
     latest = dict(positions.partitions)
     for partition, own in taken.by_partition.items():
         Metrics.counter("source", "messages").inc(len(own))
@@ -298,9 +303,12 @@ def received(
         offsets = np.array([message.offset() for message in own], dtype=np.int64)
         times = received_times(stamps, latest[partition].received, now())
         values = [message.value() for message in own]
-        keys, headers = ([message.key() for message in own], list(map(headers_of, own))) if whole else (None, None)
+        keys = [message.key() for message in own] if whole else None
+        found = headers_of(own) if headers or whole else []
         source = source_name(topic, partition)
-        batches = list(batch_by_minute(source, offsets, times, values, keys, headers, positions.topic_id))
+        batches = list(
+            batch_by_minute(source, offsets, times, values, keys, found if any(found) else None, positions.topic_id)
+        )
         epoch = own[-1].leader_epoch()
         latest[partition] = Position(int(offsets[-1]) + 1, int(times[-1]), NO_EPOCH if epoch is None else epoch)
         yield partition, latest[partition], batches

@@ -39,7 +39,7 @@ class MessageBatch:
     messages: tuple[bytes | None, ...]
     keys: tuple[bytes | None, ...] | None = None
     headers: tuple[Headers | None, ...] | None = None
-    """Keys and headers of messages, if the source was asked for them."""
+    """Keys and headers of messages, if the source was asked for them; headers only if any message has some."""
     topic_id: str = ""
     """Offsets begin again in a topic that was deleted and created again, whose id is another; empty if unknown."""
 
@@ -51,7 +51,7 @@ class MessageBatch:
     @property
     def size(self) -> int:
         """Bytes of values, keys and headers."""
-        parts = (header for headers in self.headers or () for header in headers or ())
+        parts = (header for headers in filter(None, self.headers or ()) for header in headers)
         others = sum(len(name) + len(value or b"") for name, value in parts)
         return others + sum(len(text or b"") for text in (*self.messages, *(self.keys or ())))
 
