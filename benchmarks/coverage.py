@@ -23,9 +23,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from benchmarks.datasets import EXTREME, HARD, SMOOTH, SPIKY
+from benchmarks.datasets import EXTREME, HARD, KEPT_ASIDE, SMOOTH, SPIKY
 from hushgram import Collection
-from hushgram._arrays import FloatArray
+from hushgram._arrays import BoolArray, FloatArray, IntArray
 from hushgram.estimate import Estimate
 from hushgram.intervals import INTERVAL_KINDS
 from hushgram.mechanisms import MECHANISMS, SeededHashing, SquareWave
@@ -39,7 +39,9 @@ WIDTH_RUNS = 10
 
 TALLIED = [name for name, kind in MECHANISMS.items() if not kind.mean_only and kind is not SeededHashing]
 """Mechanisms of distributions whose tallies count cells, so that one draw of a multinomial simulates a collection."""
-SHAPES = {**SMOOTH, **SPIKY, **HARD, **EXTREME}
+ALL = {**SMOOTH, **SPIKY, **HARD, **EXTREME}
+"""What intervals for any shape are tried on."""
+SHAPES = {**ALL, **KEPT_ASIDE}
 
 
 @dataclass(frozen=True)
@@ -72,15 +74,20 @@ def choose_estimator(mechanism: str, asked: str | None) -> str:
     return asked or ("ems" if "ems" in estimators else estimators[0])
 
 
+def draw(setting: Setting) -> tuple[FloatArray, list[IntArray]]:
+    """The true distribution and simulated tallies of a row, the same for every estimator."""
+    truth = SHAPES[setting.shape](setting.buckets)
+    rng = np.random.default_rng([setting.buckets, setting.reports, int(10 * setting.epsilon), *setting.shape.encode()])
+    cells = setting.collection(setting.method).mechanism.forward(truth)
+    return truth, list(rng.multinomial(setting.reports, cells / cells.sum(), size=setting.runs))
+
+
 def measure(setting: Setting) -> tuple[list[float], list[float]]:
     """The shares of one row, and the widths over those of the plain method, over simulated collections."""
-    truth = SHAPES[setting.shape](setting.buckets)
-    collection = setting.collection(setting.method)
-    rng = np.random.default_rng([setting.buckets, setting.reports, int(10 * setting.epsilon), *setting.shape.encode()])
-    cells = collection.mechanism.forward(truth)
-    tallies = list(rng.multinomial(setting.reports, cells / cells.sum(), size=setting.runs))
-    estimates = collection.estimate_many(tallies)
-    held = [*shares_held(estimates, truth), *bins_held(estimates, truth)]
+    truth, tallies = draw(setting)
+    estimates = setting.collection(setting.method).estimate_many(tallies)
+    together, *single = bins_held(estimates, truth).mean(axis=0)
+    held = [*shares_held(estimates, truth), float(np.mean(single)), float(together)]
     if setting.plain == setting.method:
         return held, []
     others = setting.collection(setting.plain).estimate_many(tallies[:WIDTH_RUNS])
@@ -98,38 +105,47 @@ def decile_points(curve: FloatArray) -> list[int]:
 
 def shares_held(estimates: Sequence[Estimate], truth: FloatArray) -> list[float]:
     """How often intervals held a known distribution: its mean, median, cdf on average and at worst, and the band."""
+    share = curve_held(estimates, truth).mean(axis=0)
+    return [float(figure) for figure in (share[0], share[1], share[3:].mean(), share[3:].min(), share[2])]
+
+
+def curve_held(estimates: Sequence[Estimate], truth: FloatArray) -> BoolArray:
+    """Whether each estimate held the mean, the median, the curve by its band, and the distribution function at each
+    decile: estimates × (3 + deciles)."""
     bucket_edges = estimates[0].edges
     curve = np.concatenate([[0.0], np.cumsum(truth)])
     points = decile_points(curve)
     mean = float(truth @ (bucket_edges[1:] + bucket_edges[:-1]) / 2)
     median = float(np.interp(0.5, curve, bucket_edges))
-    hits = np.zeros(3 + len(points))
+    held = []
     for estimate in estimates:
         edges, lower, upper = estimate.band()
         true_curve = np.interp(edges, bucket_edges, curve)
-        hits += [
-            _holds(estimate.interval("mean"), mean),
-            _holds(estimate.interval("quantile", 0.5), median),
-            bool(((lower - 1e-9 <= true_curve) & (true_curve <= upper + 1e-9)).all()),
-            *(_holds(estimate.interval("cdf", float(bucket_edges[point])), float(curve[point])) for point in points),
-        ]
-    share = hits / len(estimates)
-    return [float(figure) for figure in (share[0], share[1], share[3:].mean(), share[3:].min(), share[2])]
+        held.append(
+            [
+                _holds(estimate.interval("mean"), mean),
+                _holds(estimate.interval("quantile", 0.5), median),
+                bool(((lower - 1e-9 <= true_curve) & (true_curve <= upper + 1e-9)).all()),
+                *(_holds(estimate.interval("cdf", float(bucket_edges[at])), float(curve[at])) for at in points),
+            ]
+        )
+    return np.array(held)
 
 
-def bins_held(estimates: Sequence[Estimate], truth: FloatArray) -> list[float]:
-    """How often the bounds of a bin's density held it, on average over bins, and simultaneous ones all at once."""
+def bins_held(estimates: Sequence[Estimate], truth: FloatArray) -> BoolArray:
+    """Whether simultaneous bounds of the bins' density held all at once, and whether each bin's own bounds held it:
+    estimates × (1 + bins)."""
     bucket_edges = estimates[0].edges
     curve = np.concatenate([[0.0], np.cumsum(truth)])
-    single: list[float] = []
-    together: list[float] = []
+    held = []
     for estimate in estimates:
-        for simultaneous, shares in ((False, single), (True, together)):
+        found = []
+        for simultaneous in (True, False):
             edges, low, high = estimate.density_band(simultaneous=simultaneous)
             true = np.diff(np.interp(edges, bucket_edges, curve)) / np.diff(edges)
-            held = (low - 1e-9 <= true) & (true <= high + 1e-9)
-            shares.append(bool(held.all()) if simultaneous else float(held.mean()))
-    return [float(np.mean(single)), float(np.mean(together))]
+            found.append((low - 1e-9 <= true) & (true <= high + 1e-9))
+        held.append([found[0].all(), *found[1]])
+    return np.array(held)
 
 
 def widths(estimate: Estimate, truth: FloatArray) -> list[float]:
@@ -166,7 +182,7 @@ def main() -> None:
     parser.add_argument("--reports", nargs="+", type=int, default=REPORTS)
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     options = parser.parse_args()
-    kind = SHAPES if options.intervals == "any_shape" else HARD if options.hard else (*SMOOTH, *SPIKY)
+    kind = ALL if options.intervals == "any_shape" else HARD if options.hard else (*SMOOTH, *SPIKY)
     estimator = choose_estimator(options.mechanism, options.estimator)
     method = {"estimator": estimator, "intervals": options.intervals, "mechanism": options.mechanism}
     settings = [

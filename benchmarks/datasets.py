@@ -91,3 +91,21 @@ EXTREME: dict[str, Callable[[int], FloatArray]] = {
     "comb": _with_points(SMOOTH["uniform"], *((place / 16, 1 / 16) for place in range(16))),
 }
 """Shapes without any smooth part: intervals that assume nothing hold for them, too."""
+
+_STEPS = ((0.0, 0.28, 0.63, 1.0), (0.0, 0.2, 0.8, 1.0))
+KEPT_ASIDE: dict[str, Callable[[int], FloatArray]] = {
+    "exponential": lambda d: _between_edges(stats.expon(scale=0.2).cdf, d),
+    "triangle": lambda d: _between_edges(stats.triang(0.3).cdf, d),
+    "three hills": lambda d: _between_edges(
+        lambda v: (
+            0.3 * stats.norm.cdf(v, 0.2, 0.03)
+            + 0.45 * stats.norm.cdf(v, 0.5, 0.08)
+            + 0.25 * stats.norm.cdf(v, 0.82, 0.05)
+        ),
+        d,
+    ),
+    "Student's t": lambda d: _between_edges(stats.t(3, 0.45, 0.08).cdf, d),
+    "plateau": lambda d: _between_edges(lambda v: np.interp(v, *_STEPS), d),
+    "hill on a plain": lambda d: _between_edges(lambda v: 0.7 * v + 0.3 * stats.norm.cdf(v, 0.37, 0.02), d),
+}
+"""Shapes chosen by their kind, before any result was seen: nothing may be tuned on them."""

@@ -4,12 +4,14 @@ Both estimators on simulated tallies of four data sets, 10⁵ and 10⁶ reports,
 distance (W1) and the Kolmogorov-Smirnov distance (KS), given as ratios to those of one width, below 1 if better.
 
 1. Search: with few runs, every set of `WIDTH_SETS` at each ε. The set with the least geometric mean of all ratios is
-   chosen; it is the same for both estimators, since devices do not know how their reports are estimated.
+   chosen; it is the same for both estimators, since devices do not know how their reports are estimated. With
+   `--search-runs 0` the sets of `BEST_SETS`, which an earlier search chose, are judged.
 2. Judgement: many fresh runs of the chosen set and of one width, so that the luck of the choice has no part in it.
 3. Verdict: a set is fit to be the default of new collections if at no setting either error is significantly greater
    than with one width, and the geometric means of both are at least 5 % less. Significant is what exceeds as many
    standard errors (z) as any of all comparisons exceeds as seldom by chance, by Student's law, as a single normal
    one exceeds three.
+4. The same geometric means of each estimator alone.
 
 Runs of both sides have the same seeds, and standard errors are those of the paired differences. Every row is printed
 and written to the output file as soon as it is known; the same numbers of runs give the same rows.
@@ -36,7 +38,7 @@ from benchmarks.coverage import table
 from benchmarks.datasets import SMOOTH, bundled
 from hushgram import Collection
 from hushgram._arrays import FloatArray
-from hushgram.planning.widths import WIDTH_SETS, WidthSet
+from hushgram.planning.widths import BEST_SETS, WIDTH_SETS, WidthSet
 from hushgram.simulation import draw_tally
 
 DATA = ("beta(5, 2)", "taxi", "retirement", "income")
@@ -148,12 +150,18 @@ def _figures(seen: Comparison) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=100, help="simulated windows that judge a set (default: 100)")
-    parser.add_argument("--search-runs", type=int, default=24, help="simulated windows that choose it (default: 24)")
+    parser.add_argument(
+        "--search-runs",
+        type=int,
+        default=24,
+        help="simulated windows that choose it (default: 24); 0: the best sets known",
+    )
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one for each core)")
     parser.add_argument("--buckets", type=int, default=1024)
     parser.add_argument("--output", type=Path, default=OUTPUT, help=f"the file of the tables (default: {OUTPUT})")
     options = parser.parse_args(argv)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("w") as file, ProcessPoolExecutor(os.cpu_count()) as pool:
+    with options.output.open("w") as file, ProcessPoolExecutor(options.workers) as pool:
 
         def tell(*lines: str) -> None:
             for line in lines:
@@ -163,36 +171,46 @@ def main(argv: Sequence[str] | None = None) -> None:
         def begin(title: str, *names: str) -> None:
             tell("", f"## {title}", "", table([names, ["---"] * len(names)]))
 
-        begin(f"Search, {options.search_runs} runs", "estimator", "ε", "widths", "W1", "KS")
         places = list(product(EPSILONS, ESTIMATORS, DATA, REPORTS))
-        settings = [Setting("search", *place, WIDTH_SETS, options.buckets, options.search_runs) for place in places]
-        found: dict[float, list[list[Comparison]]] = {}
-        seen = zip(settings, pool.map(compare_sets, settings), strict=True)
-        for (epsilon, estimator), some in groupby(seen, lambda item: (item[0].epsilon, item[0].estimator)):
-            averages = [average(each) for each in zip(*(comparisons for _, comparisons in some), strict=True)]
-            found.setdefault(epsilon, []).append(averages)
-            for widths, each in zip(WIDTH_SETS, averages, strict=True):
-                tell(table([[estimator, f"{epsilon:g}", str(list(widths)), *_figures(each)]]))
-        chosen = {epsilon: choose(WIDTH_SETS, rows) for epsilon, rows in found.items()}
+        chosen = {epsilon: BEST_SETS[epsilon] for epsilon in EPSILONS}
+        if options.search_runs:
+            begin(f"Search, {options.search_runs} runs", "estimator", "ε", "widths", "W1", "KS")
+            settings = [Setting("search", *place, WIDTH_SETS, options.buckets, options.search_runs) for place in places]
+            found: dict[float, list[list[Comparison]]] = {}
+            seen = zip(settings, pool.map(compare_sets, settings), strict=True)
+            for (epsilon, estimator), some in groupby(seen, lambda item: (item[0].epsilon, item[0].estimator)):
+                averages = [average(each) for each in zip(*(comparisons for _, comparisons in some), strict=True)]
+                found.setdefault(epsilon, []).append(averages)
+                for widths, each in zip(WIDTH_SETS, averages, strict=True):
+                    tell(table([[estimator, f"{epsilon:g}", str(list(widths)), *_figures(each)]]))
+            chosen = {epsilon: choose(WIDTH_SETS, rows) for epsilon, rows in found.items()}
 
         begin(f"Judgement, {options.runs} other runs", "estimator", "ε", "widths", "data", "reports", "W1", "KS", "z")
         settings = [
             Setting("judgement", *place, (chosen[place[0]],), options.buckets, options.runs) for place in places
         ]
-        judged: dict[float, list[Comparison]] = {}
+        judged: dict[tuple[float, str], list[Comparison]] = {}
         for setting, [each] in zip(settings, pool.map(compare_sets, settings), strict=True):
-            judged.setdefault(setting.epsilon, []).append(each)
+            judged.setdefault((setting.epsilon, setting.estimator), []).append(each)
             where = [setting.estimator, f"{setting.epsilon:g}", str(list(setting.sets[0])), setting.data]
             both = ", ".join(f"{z:+.1f}" for z in each.z)
             tell(table([[*where, f"{setting.reports:,}".replace(",", " "), *_figures(each), both]]))
 
         limit = critical(2 * len(settings), options.runs)
         begin("Verdict", "ε", "widths", "W1", "KS", "greatest W1 and KS", f"greatest z, at most {limit:.2f}", "default")
-        for epsilon, several in judged.items():
+        for epsilon, widths in chosen.items():
+            several = [each for estimator in ESTIMATORS for each in judged[epsilon, estimator]]
             overall = average(several)
             greatest = ", ".join(f"{ratio:.2f}" for ratio in np.max([each.ratio for each in several], axis=0))
             words = [greatest, f"{overall.z.max():+.1f}", verdict(overall, limit)]
-            tell(table([[f"{epsilon:g}", str(list(chosen[epsilon])), *_figures(overall), *words]]))
+            tell(table([[f"{epsilon:g}", str(list(widths)), *_figures(overall), *words]]))
+
+        titles = {"ems": "EMS", "log_spline": "log-spline"}
+        columns = [f"{titles[name]}, {error}" for name in ESTIMATORS for error in ("W1", "KS")]
+        begin("By estimator", "ε", "widths", *columns)
+        for epsilon, widths in chosen.items():
+            alone = [figure for name in ESTIMATORS for figure in _figures(average(judged[epsilon, name]))]
+            tell(table([[f"{epsilon:g}", str(list(widths)), *alone]]))
 
 
 if __name__ == "__main__":

@@ -150,8 +150,7 @@ class Estimate(Distribution):
             return Band(*map(make_read_only, self._any_shape.band(level)))
         if self._law is None:
             return Band(*map(make_read_only, (self.domain.from_unit([0.0, 1.0]), np.zeros(2), np.ones(2))))
-        curve, covariance = self._curve
-        half = greatest_error(covariance, level)
+        curve, half = self._law.curve, greatest_error(self._law.curve_covariance, level)
         bounds = (np.clip(curve - half, 0, 1), np.clip(curve + half, 0, 1))
         return Band(*map(make_read_only, (self.domain.from_unit(self._law.edges), *bounds)))
 
@@ -179,7 +178,7 @@ class Estimate(Distribution):
         if self._any_shape is not None:
             low, high = self._any_shape.bins(bounds, self.buckets, level, simultaneous)
         elif self._law is not None:
-            shares, covariance = self._bins(bounds)
+            shares, covariance = self._law.bins(bounds / self.buckets)
             errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
             z = greatest_deviation(covariance, level) if simultaneous else float(ndtri(0.5 + level / 2))
             low, high = np.clip(shares - z * errors, 0, 1), np.clip(shares + z * errors, 0, 1)
@@ -210,7 +209,8 @@ class Estimate(Distribution):
         parts = np.unique((self._law.edges * self.buckets).round().astype(np.int64))
         # Some mechanisms have few bins of their own, and know nothing of what is within them.
         finest = parts if parts.size <= finest.size else finest
-        chosen, low, high = find_readable_bins(*self._bins(finest), np.diff(finest) / self.buckets, level)
+        points = finest / self.buckets
+        chosen, low, high = find_readable_bins(*self._law.bins(points), np.diff(points), level)
         return self._density_band(finest[chosen], low, high)
 
     def if_lying(self, share: float) -> Lying:
@@ -278,31 +278,12 @@ class Estimate(Distribution):
     def _law(self) -> Uncertainty | None:
         return self.solution.uncertainty()
 
-    @cached_property
-    def _curve(self) -> tuple[FloatArray, FloatArray]:
-        """The distribution function at the edges of the law's parts, and the covariance of its error."""
-        assert self._law is not None
-        covariance = np.zeros((self._law.edges.size, self._law.edges.size))
-        inner = covariance[1:, 1:]
-        np.cumsum(np.cumsum(self._law.covariance, axis=0, out=inner), axis=1, out=inner)
-        return np.concatenate([[0.0], np.cumsum(self._law.centre)]), covariance
-
-    def _sums_with_errors(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weighted sums of the law's parts, one for each row of weights, and their standard errors."""
-        assert self._law is not None
-        scale = float(np.abs(weights).max()) or 1.0  # squares of a domain's squares need not be finite
-        unit = weights / scale
-        variances = np.einsum("ij,ij->i", unit @ self._law.covariance, unit)
-        return weights @ self._law.centre, scale * np.sqrt(np.maximum(variances, 0.0))
-
     def _shares_with_errors(self, start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The shares of values between points of the unit interval, by the law, and their standard errors."""
         assert self._law is not None
-        edges = self._law.edges
         centres, errors = np.empty(start.size), np.empty(start.size)
         for block in chunks(start.size, SHARES_AT_ONCE):
-            first, last = (np.clip(points.ravel()[block, None], edges[:-1], edges[1:]) for points in (start, end))
-            centres[block], errors[block] = self._sums_with_errors((last - first) / np.diff(edges))
+            centres[block], errors[block] = self._law.shares_with_errors(start.ravel()[block], end.ravel()[block])
         return centres.reshape(start.shape), errors.reshape(start.shape)
 
     def _equal_bins(self, count: int) -> IntArray:
@@ -314,15 +295,6 @@ class Estimate(Distribution):
         edges = self.edges[bounds]
         return DensityBand(*map(make_read_only, (edges, low / np.diff(edges), high / np.diff(edges))))
 
-    def _bins(self, bounds: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The shares of values in successive runs of buckets, by the law, and their covariance."""
-        assert self._law is not None
-        units = bounds / self.buckets
-        edges = self._law.edges
-        inside = np.minimum(units[1:, None], edges[1:]) - np.maximum(units[:-1, None], edges[:-1])
-        weights = np.maximum(inside, 0.0) / np.diff(edges)
-        return weights @ self._law.centre, weights @ self._law.covariance @ weights.T
-
     def _mean_interval(self, z: float) -> Interval[Any]:
         if self.solution.mean is not None:
             centre, error = self.solution.mean
@@ -331,7 +303,7 @@ class Estimate(Distribution):
             return Interval(self.domain.low, self.domain.high)
         else:
             offsets, _ = self.domain.moments(self._law.edges)
-            (offset,), (half,) = self._sums_with_errors(offsets[None, :])
+            (offset,), (half,) = self._law.sums_with_errors(offsets[None, :])
             low, high = self.domain.start + offset - z * half, self.domain.start + offset + z * half
         return Interval(self._within(float(low)), self._within(float(high)))
 
@@ -343,7 +315,7 @@ class Estimate(Distribution):
         offsets, within = self.domain.moments(self._law.edges)
         # The gradient of E[v²] - E[v]² at the fit, up to a constant that a total of 1 cannot move.
         gradient = within + (offsets - float(self._law.centre @ offsets)) ** 2
-        (centre,), (half,) = self._sums_with_errors(gradient[None, :])
+        (centre,), (half,) = self._law.sums_with_errors(gradient[None, :])
         return Interval(*np.clip([centre - z * half, centre + z * half], 0.0, greatest))
 
     def _std_interval(self, z: float) -> Interval[Any]:
@@ -370,8 +342,8 @@ class Estimate(Distribution):
         self._need_distribution()
         if self._law is None:
             return Interval(np.full_like(shares, self.domain.low), np.full_like(shares, self.domain.high))
-        curve, covariance = self._curve
-        half = z * np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        curve = self._law.curve
+        half = z * np.sqrt(np.maximum(np.diag(self._law.curve_covariance), 0.0))
         upper = np.maximum.accumulate(np.clip(curve + half, 0, 1))
         lower = np.minimum.accumulate(np.clip(curve - half, 0, 1)[::-1])
         low = first_reach(self._law.edges, upper, np.minimum(shares, upper[-1]))

@@ -50,9 +50,8 @@ def find_heavy_ends(probabilities: FloatArray, law: Uncertainty) -> Ends:
     ends: list[float | None] = []
     for from_high in (False, True):
         outermost, beside = (_weights(law, strip * width, width, from_high) for strip in (0, 1))
-        more = outermost - beside
-        error = math.sqrt(max(float(more @ law.covariance @ more), 0.0))
-        if float(law.centre @ more) - STANDARD_ERRORS * error <= plausible_excess(width):
+        (more,), (error,) = law.sums_with_errors((outermost - beside)[None])
+        if more - STANDARD_ERRORS * error <= plausible_excess(width):
             ends.append(None)
         else:
             # Smoothing moves values away from an end, and a fit without it has more noise.

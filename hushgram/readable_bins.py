@@ -39,7 +39,7 @@ def find_readable_bins(
     curve = np.concatenate([[0.0], np.cumsum(shares)])
     together = np.pad(np.cumsum(np.cumsum(covariance, axis=0), axis=1), (1, 0))
     variances = together[starts, starts] + together[ends, ends] - 2 * together[starts, ends]
-    halves = np.sqrt(np.maximum(variances, 0.0)) * greatest_change(together, starts, ends, level)
+    halves = np.sqrt(np.maximum(variances, 0.0)) * greatest_change(together, lengths, level)
     centres = curve[ends] - curve[starts]
     chosen = finest_narrow_runs(starts, ends, centres, halves, sizes)
     bounds = np.append(starts[chosen], count)
@@ -61,10 +61,11 @@ def _finest(count: int, starts: IntArray, ends: IntArray, halves: FloatArray, na
     By dynamic programming: the best cover of the first bins is that of fewer of them, and one run more.
     """
     best: list[tuple[int, float, int]] = [(0, 0.0, -1)] + [(count * count + 1, 0.0, -1)] * count
-    for run in narrow[np.argsort(ends[narrow], kind="stable")].tolist():
-        start, end = int(starts[run]), int(ends[run])
+    runs = narrow[np.argsort(ends[narrow], kind="stable")]
+    columns = (of_runs.tolist() for of_runs in (runs, starts[runs], ends[runs], halves[runs]))
+    for run, start, end, half in zip(*columns, strict=True):
         squares, widths, _ = best[start]
-        best[end] = min(best[end], (squares + (end - start) ** 2, widths + float(halves[run]), run))
+        best[end] = min(best[end], (squares + (end - start) ** 2, widths + half, run))
     chosen, end = [], count
     while end > 0:
         chosen.append(best[end][2])

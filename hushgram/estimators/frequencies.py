@@ -98,7 +98,7 @@ class _Bins:
         # With C the covariance of the parts: what all of them have too much is subtracted evenly from all values.
         shift = np.eye(bounds.size - 1) - (np.diff(bounds) / size)[:, None]
         covariance = shift @ self.frequencies.covariance(bounds[:-1]) @ shift.T
-        return Uncertainty(bounds / size, np.add.reduceat(centre, bounds[:-1]), covariance)
+        return Uncertainty.of_parts(bounds / size, np.add.reduceat(centre, bounds[:-1]), covariance)
 
     def fit(self) -> float | None:
         if any(oracle.tally_length != oracle.cells for oracle, _ in self.observed):

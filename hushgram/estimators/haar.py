@@ -55,7 +55,9 @@ class _Observed:
             wave = np.kron(np.eye(height.values.size), np.repeat([1.0, -1.0], span // 2)[:, None]) / span
             common = wave @ np.clip(height.values, -1, 1)
             covariance += (wave @ wave.T) / height.information - height.shared * np.outer(common, common)
-        return Uncertainty(np.linspace(0, 1, parts + 1), self.leaves.reshape(parts, -1).sum(axis=1), covariance)
+        return Uncertainty.of_parts(
+            np.linspace(0, 1, parts + 1), self.leaves.reshape(parts, -1).sum(axis=1), covariance
+        )
 
 
 def _observe(observed: Sequence[tuple[HaarResponse, IntArray]]) -> _Differences:

@@ -28,17 +28,25 @@ def least_squares(parts: Sequence[Part]) -> list[Uncertainty]:
 
 
 def _fit(parts: Sequence[Part], row: int, edges: FloatArray) -> Uncertainty:
+    reports = np.array([part.counts[row].sum() for part in parts])
+    inverse = _inverse(tuple(part.mechanism for part in parts), tuple((reports / reports.sum()).tolist()))
     size = edges.size - 1
-    information, weighted_sum, noise = np.zeros((size, size)), np.zeros(size), np.zeros((size, size))
-    for part in parts:
-        matrix, weighted = _matrices(part.mechanism)
+    weighted_sum, noise = np.zeros(size), np.zeros((size, size))
+    for part, number in zip(parts, reports.tolist(), strict=True):
+        _, weighted = _matrices(part.mechanism)
         counts = part.counts[row]
-        reports, projection = counts.sum(), weighted @ counts
-        information += reports * (weighted @ matrix)
+        projection = weighted @ counts
         weighted_sum += projection
-        noise += (weighted * counts) @ weighted.T - np.outer(projection, projection) / reports
-    inverse = np.linalg.pinv(information, rcond=SMALLEST_DIRECTION, hermitian=True)
-    return Uncertainty(edges, inverse @ weighted_sum, inverse @ noise @ inverse)
+        noise += (weighted * counts) @ weighted.T - np.outer(projection, projection) / number
+    inverse = inverse / reports.sum()
+    return Uncertainty.of_parts(edges, inverse @ weighted_sum, inverse @ noise @ inverse)
+
+
+@lru_cache(maxsize=16)
+def _inverse(mechanisms: tuple[Transition, ...], shares: tuple[float, ...]) -> FloatArray:
+    """A⁻¹ of one report, which came through each of the mechanisms with the probability of its share."""
+    information = sum(share * np.matmul(*_matrices(each)[::-1]) for each, share in zip(mechanisms, shares, strict=True))
+    return np.linalg.pinv(information, rcond=SMALLEST_DIRECTION, hermitian=True)
 
 
 @lru_cache(maxsize=16)

@@ -210,7 +210,7 @@ class _Observed:
             starts = np.arange(nodes) * (level.estimate.size // nodes)
             covariance += lift @ level.covariance(starts) @ lift.T
         centre = make_consistent(self.tree, self.weights)[depth]
-        return Uncertainty(np.linspace(0, 1, parts + 1), centre, covariance)
+        return Uncertainty.of_parts(np.linspace(0, 1, parts + 1), centre, covariance)
 
 
 def _same_block(rows: int, columns: int, blocks: int) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -43,11 +44,69 @@ METHOD_OPTIONS = {
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """A fit with little or no smoothing, on parts of the unit interval, and the covariance of its error."""
+    """A fit with little or no smoothing, on parts of the unit interval, and the law of its error."""
 
     edges: FloatArray
     centre: FloatArray
-    covariance: FloatArray
+    """The shares of the parts."""
+    curve_covariance: FloatArray
+    """Of the distribution function's error at the edges."""
+    scatter: FloatArray | None = None
+    """What buckets may scatter inside each part: at a share s of a part, the distribution function has s(1 - s) times
+    this variance more than the straight line between its edges. None, if it is taken for straight."""
+
+    @classmethod
+    def of_parts(cls, edges: FloatArray, centre: FloatArray, covariance: FloatArray) -> Uncertainty:
+        """From the covariance of the errors of the parts."""
+        curve_covariance = np.zeros((edges.size, edges.size))
+        inner = curve_covariance[1:, 1:]
+        np.cumsum(np.cumsum(covariance, axis=0, out=inner), axis=1, out=inner)
+        return cls(edges, centre, curve_covariance)
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Of the errors of the parts."""
+        return np.diff(np.diff(self.curve_covariance, axis=0), axis=1)
+
+    @cached_property
+    def curve(self) -> FloatArray:
+        """The distribution function at the edges."""
+        return np.concatenate([[0.0], np.cumsum(self.centre)])
+
+    def sums_with_errors(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weighted sums of the parts, one for each row of weights, and their standard errors.
+
+        By partial summation: with F the distribution function, Σ wᵢ(Fᵢ₊₁ - Fᵢ) = Σ (wᵢ₋₁ - wᵢ)Fᵢ, and w is zero beyond
+        the ends.
+        """
+        scale = float(np.abs(weights).max()) or 1.0  # squares of a domain's squares need not be finite
+        drops = -np.diff(weights / scale, axis=1, prepend=0.0, append=0.0)
+        variances = np.einsum("ij,ij->i", drops @ self.curve_covariance, drops)
+        return weights @ self.centre, scale * np.sqrt(np.maximum(variances, 0.0))
+
+    def shares_with_errors(self, start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The shares between points of the unit interval, and their standard errors."""
+        first, last = (np.clip(points[:, None], self.edges[:-1], self.edges[1:]) for points in (start, end))
+        weights = (last - first) / np.diff(self.edges)
+        centres, errors = self.sums_with_errors(weights)
+        if self.scatter is not None:
+            errors = np.sqrt(errors**2 + (weights * (1 - weights)) @ self.scatter)
+        return centres, errors
+
+    def bins(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The shares between successive points of the unit interval, and the covariance of their errors.
+
+        Within a part the distribution function is a straight line, but for what buckets may scatter.
+        """
+        after = np.clip(np.searchsorted(self.edges, points), 1, self.edges.size - 1)
+        share = (points - self.edges[after - 1]) / (self.edges[after] - self.edges[after - 1])
+        rows = self.curve_covariance[after - 1] * (1 - share[:, None]) + self.curve_covariance[after] * share[:, None]
+        between = rows[:, after - 1] * (1 - share) + rows[:, after] * share
+        curve = self.curve[after - 1] * (1 - share) + self.curve[after] * share
+        if self.scatter is not None:
+            bridge = np.minimum.outer(share, share) - np.outer(share, share)
+            between += np.where(np.equal.outer(after, after), self.scatter[after - 1] * bridge, 0.0)
+        return np.diff(curve), np.diff(np.diff(between, axis=0), axis=1)
 
 
 def _unknown() -> None:

@@ -48,7 +48,7 @@ def sandwich(parts: Sequence[Part], lights: FloatArray) -> list[Uncertainty]:
         shares = tuple((reports / reports.sum()).tolist())
         outweighed = 1 / (1 + reports @ worths)
         noise = (1 - outweighed) * _noise(coarse, shares, light) + outweighed * _uniform_noise(coarse, shares)
-        laws.append(Uncertainty(edges, light, noise / reports.sum() + _bias(light - full)))
+        laws.append(Uncertainty.of_parts(edges, light, noise / reports.sum() + _bias(light - full)))
     return laws
 
 

@@ -12,6 +12,7 @@ from scipy import stats
 from benchmarks import widths
 from benchmarks.widths import Comparison, Setting, average, choose, compare, critical, measure, verdict
 from hushgram.planning import WIDTH_SETS
+from hushgram.planning.widths import BEST_SETS
 
 errors = arrays(float, (12, 2), elements=st.floats(0.01, 1))
 SETTING = Setting("search", 1.0, "ems", "beta(5, 2)", 10_000, ((0.5, 1.0), (0.75, 1.25)), 32, 3)
@@ -95,20 +96,29 @@ def test_tallies_repeat_but_for_the_stage_and_the_estimator():
         assert generators[0].random() != generators[1].random()
 
 
-def test_every_row_is_printed_and_kept(monkeypatch, tmp_path, capsys):
+def rows_of(printed):
+    """The cells of each table."""
+    return [
+        [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")][2:]
+        for part in printed.split("## ")[1:]
+    ]
+
+
+@pytest.fixture
+def few_settings(monkeypatch):
     monkeypatch.setattr(widths, "ProcessPoolExecutor", ThreadPoolExecutor)
     monkeypatch.setattr(widths, "WIDTH_SETS", WIDTH_SETS[:2])
     monkeypatch.setattr(widths, "EPSILONS", (1.0, 4.0))
     monkeypatch.setattr(widths, "DATA", ("taxi",))
     monkeypatch.setattr(widths, "REPORTS", (10_000,))
+
+
+def test_every_row_is_printed_and_kept(few_settings, tmp_path, capsys):
     output = tmp_path / "new" / "widths.md"
     widths.main(["--runs", "3", "--search-runs", "2", "--buckets", "64", "--output", str(output)])
     printed = capsys.readouterr().out
     assert output.read_text() == printed
-    search, judgement, verdicts = (
-        [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")][2:]
-        for part in printed.split("## ")[1:]
-    )
+    search, judgement, verdicts, alone = rows_of(printed)
     assert [row[:3] for row in search] == [
         [estimator, epsilon, str(list(each))]
         for epsilon in ("1", "4")
@@ -120,3 +130,15 @@ def test_every_row_is_printed_and_kept(monkeypatch, tmp_path, capsys):
     for row in verdicts:
         assert {each[2] for each in judgement if each[1] == row[0]} == {row[1]}
         assert row[-1] in ("yes", "no: gains too little", "no: worse somewhere")
+    # One setting of each estimator, so that its averages are those of its row.
+    assert [row[2:] for row in alone] == [
+        [figure for row in judgement if row[1] == epsilon for figure in row[5:7]] for epsilon in ("1", "4")
+    ]
+
+
+def test_without_a_search_the_best_sets_known_are_judged(few_settings, tmp_path, capsys):
+    widths.main(["--runs", "2", "--search-runs", "0", "--buckets", "64", "--output", str(tmp_path / "widths.md")])
+    judgement, verdicts, _ = rows_of(capsys.readouterr().out)
+    expected = {epsilon: str(list(BEST_SETS[float(epsilon)])) for epsilon in ("1", "4")}
+    assert all(row[2] == expected[row[1]] for row in judgement)
+    assert {row[0]: row[1] for row in verdicts} == expected

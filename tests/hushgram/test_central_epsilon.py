@@ -89,6 +89,7 @@ def compute_direct_delta(laws: np.ndarray, first: int, second: int, epsilon: flo
     return sum(max(value, 0.0) * mass for value, mass in total.items()) / reports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", [*EXACT, *PART])
 def test_no_tally_tells_two_values_apart_by_more_than_the_bound(name, epsilon):

@@ -412,7 +412,7 @@ def test_simultaneous_bounds_are_wider_and_no_wider_than_by_bonferroni():
 
 def test_one_bin_alone_has_simultaneous_bounds_like_its_own():
     e = _estimate_beta()
-    first = e._bins(np.array([0, 26]))[1]
+    first = e.solution.uncertainty().bins(np.array([0, 26]) / e.buckets)[1]
     assert greatest_deviation(first, 0.95) == pytest.approx(1.96, abs=0.15)
 
 

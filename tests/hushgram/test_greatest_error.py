@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
-from hushgram.greatest_error import DRAWS, greatest_change, greatest_error
+from hushgram.greatest_error import DRAWS, _draws, greatest_change, greatest_error
 
 
 def bridge(size):
@@ -65,13 +67,28 @@ def test_changes_are_those_of_their_own_law():
     """Steps of a walk, each over its deviation, are independent: the odds of failing are those above."""
     variances = np.array([1.0, 4.0, 0.25, 9.0, 1e-4])
     walk = np.pad(np.cumsum(np.cumsum(np.diag(variances), axis=0), axis=1), (1, 0))
-    steps = np.arange(5)
-    half = greatest_change(walk, steps, steps + 1, 0.95)
+    half = greatest_change(walk, [1], 0.95)
     assert (2 * stats.norm.cdf(half) - 1) ** 5 == pytest.approx(0.95, abs=4.5 * np.sqrt(0.95 * 0.05 / DRAWS))
 
 
 def test_changes_that_are_known_do_not_count():
     """A bridge returns to zero: from end to end it changes by a rounding error at most."""
-    inner = greatest_change(bridge(17), np.array([0]), np.array([8]), 0.95)
-    assert greatest_change(bridge(17), np.array([0, 0]), np.array([8, 16]), 0.95) == inner
-    assert greatest_change(np.zeros((2, 2)), np.array([0]), np.array([1]), 0.95) == 0
+    inner = greatest_change(bridge(17), [8], 0.95)
+    assert greatest_change(bridge(17), [8, 16], 0.95) == inner
+    assert greatest_change(np.zeros((2, 2)), [1], 0.95) == 0
+
+
+@given(st.integers(0, 2**32), st.integers(2, 12))
+def test_changes_are_greatest_over_all_lengths(seed, size):
+    """Against the draws themselves, pair by pair."""
+    root = np.random.default_rng(seed).normal(size=(size, size))
+    covariance, lengths = root @ root.T, sorted({1, size // 2, size - 1} - {0})
+    draws = _draws(covariance)
+    pairs = [(start, start + length) for length in lengths for start in range(size - length)]
+    deviations = [np.sqrt((root[end] - root[start]) @ (root[end] - root[start])) for start, end in pairs]
+    changes = [
+        np.abs(draws[:, end] - draws[:, start]) / deviation
+        for (start, end), deviation in zip(pairs, deviations, strict=True)
+    ]
+    expected = np.quantile(np.max(changes, axis=0), 0.9)
+    assert greatest_change(covariance, lengths, 0.9) == pytest.approx(expected, rel=1e-4)

@@ -180,6 +180,7 @@ def test_the_closed_form_is_not_idle():
     assert moved > 0.5 * 0.01 / (kind.laws[0].width * kind.laws[0].gap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["ems", "em"])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
 def test_no_attack_hides_the_honest_distribution(epsilon, estimator):

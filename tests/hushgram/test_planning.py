@@ -77,6 +77,7 @@ def simulate_devices(planned, reports, runs, seed):
         yield figures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planned", KINDS, ids=IDS)
 def test_planned_errors_are_those_of_simulated_devices(planned):
     """31 figures at four standard errors: once in 500 choices of the seed one is off by chance."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hushgram import Collection, NotEstimableError, readable_bins
+from hushgram.greatest_error import greatest_change
 from hushgram.intervals import DENSITY_BINS
 from hushgram.readable_bins import LENGTHS, NARROW, find_readable_bins
 
@@ -32,9 +33,8 @@ def cuts(count):
 def test_no_cut_into_narrow_runs_is_finer(seed, count, noise):
     shares, covariance = draw_case(seed, count, noise)
     bounds, low, high = find_readable_bins(shares, covariance, np.full(count, 1 / count), 0.95)
-    z = readable_bins.greatest_change(
-        np.pad(np.cumsum(np.cumsum(covariance, axis=0), axis=1), (1, 0)), *all_runs(count), 0.95
-    )
+    curve = np.pad(np.cumsum(np.cumsum(covariance, axis=0), axis=1), (1, 0))
+    z = greatest_change(curve, [length for length in LENGTHS if length < count] + [count], 0.95)
 
     def half(start, end):
         return z * np.sqrt(max(covariance[start:end, start:end].sum(), 0.0))
@@ -55,12 +55,6 @@ def test_no_cut_into_narrow_runs_is_finer(seed, count, noise):
         share, error = shares[slice(*run)].sum(), half(*run)
         assert below == pytest.approx(max(share - error, 0.0), abs=1e-6)
         assert above == pytest.approx(min(share + error, 1.0), abs=1e-6)
-
-
-def all_runs(count):
-    lengths = [length for length in LENGTHS if length < count] + [count]
-    runs = [(start, start + length) for length in lengths for start in range(count - length + 1)]
-    return np.array(runs).T
 
 
 @given(st.integers(0, 2**32), st.sampled_from([3, 16, 24, 64]), st.sampled_from([0.01, 0.1, 1.0]))

@@ -128,6 +128,7 @@ def test_where_only_means_are_known_it_is_the_test_of_two_means(name):
     assert same_distribution([(of, one)], [(of, two)]) == pytest.approx(2 * stats.norm.sf(abs(z)), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [

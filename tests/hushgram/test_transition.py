@@ -85,6 +85,7 @@ def _share_exactly(wave, bucket, cell):
     return mixed / (grid.domain * wave.buckets) * Fraction(law.P - law.Q, law.T) + Fraction(law.Q * grid.cell, law.T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("ratio", [0.0, 0.6, 0.95, 0.999, 0.99999])
 @pytest.mark.parametrize(("buckets", "cells"), [(1024, 1024), (1024, 37), (300, 900)])

@@ -1,12 +1,16 @@
 """Coverage of the intervals, in a small version of `benchmarks/coverage.py`, and the law behind them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from hushgram import Collection
 from hushgram.estimators.em import Part, maximize
-from hushgram.estimators.types import part_bounds
+from hushgram.estimators.types import Uncertainty, part_bounds
 from hushgram.estimators.uncertainty import coarsened, light_fits, sandwich, worth
 from hushgram.mechanisms import SquareWave
 
@@ -168,3 +172,41 @@ def test_the_law_of_a_wave_is_that_of_dense_matrices(buckets):
     outweighed = 1 / (1 + 20_000 * sum(map(worth, waves)))
     expected = ((1 - outweighed) * noise(light) + outweighed * noise(ends / buckets)) / 40_000 + bias
     np.testing.assert_allclose(law.covariance, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
+
+
+@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 8))
+def test_sums_and_bins_of_a_law_are_those_of_its_parts(seed, parts, bins):
+    """Against the covariance of the parts itself, with the share of each part that lies in each bin as weights."""
+    rng = np.random.default_rng(seed)
+    edges = np.concatenate([[0.0], np.sort(rng.uniform(size=parts - 1)), [1.0]])
+    points = np.concatenate([[0.0], np.sort(rng.choice([*edges, *rng.uniform(size=bins)], bins - 1)), [1.0]])
+    centre, root = rng.dirichlet(np.ones(parts)), rng.normal(size=(parts, parts))
+    law = Uncertainty.of_parts(edges, centre, root @ root.T)
+    np.testing.assert_allclose(law.covariance, root @ root.T, atol=1e-9)
+    lower, upper = np.maximum(points[:-1, None], edges[:-1]), np.minimum(points[1:, None], edges[1:])
+    weights = np.maximum(upper - lower, 0.0) / np.diff(edges)
+    shares, covariance = law.bins(points)
+    np.testing.assert_allclose(shares, weights @ centre, atol=1e-9)
+    np.testing.assert_allclose(covariance, weights @ root @ root.T @ weights.T, atol=1e-9)
+    sums, errors = law.sums_with_errors(weights)
+    np.testing.assert_allclose(sums, weights @ centre, atol=1e-9)
+    np.testing.assert_allclose(errors**2, np.diag(covariance), atol=1e-9)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 8))
+def test_what_scatters_inside_parts_is_that_of_independent_pieces_with_a_fixed_sum(seed, parts, bins):
+    """A part of variance v scatters by v(wδ - ww'), w and w' the shares of the part that two bins hold."""
+    rng = np.random.default_rng(seed)
+    edges = np.linspace(0, 1, parts + 1)
+    points = np.concatenate([[0.0], np.sort(rng.choice([*edges, *rng.uniform(size=bins)], bins - 1)), [1.0]])
+    centre, root, scatter = rng.dirichlet(np.ones(parts)), rng.normal(size=(parts, parts)), rng.random(parts)
+    straight = Uncertainty.of_parts(edges, centre, root @ root.T)
+    law = replace(straight, scatter=scatter)
+    weights = np.clip(points[1:, None], edges[:-1], edges[1:]) - np.clip(points[:-1, None], edges[:-1], edges[1:])
+    weights *= parts
+    shares, covariance = law.bins(points)
+    expected = np.diag(weights @ scatter) - (weights * scatter) @ weights.T
+    np.testing.assert_allclose(covariance - straight.bins(points)[1], expected, atol=1e-9)
+    sums, errors = law.shares_with_errors(points[:-1], points[1:])
+    np.testing.assert_allclose(sums, shares, atol=1e-9)
+    np.testing.assert_allclose(errors**2, np.diag(covariance), atol=1e-9)

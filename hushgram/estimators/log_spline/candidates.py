@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from hushgram._arrays import BoolArray, FloatArray
+from hushgram._arrays import BoolArray, FloatArray, IntArray
 from hushgram.estimators.log_spline import cholesky
 from hushgram.estimators.log_spline.model import VARIANCES, Feature, Kind
 from hushgram.estimators.log_spline.posterior import Posterior
@@ -24,6 +24,7 @@ AT_ONCE = 3
 PROMISING_GAIN, PROMISING_FREE_GAIN = 6.0, 3.0
 """The log-evidence, in the quadratic approximation, above which a jump is tried: with fixed hyperparameters, and with
 free ones, which will then change in its favour."""
+ALL = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +66,9 @@ def score_point_masses(posterior: Posterior, reports: FloatArray) -> Scores:
     return Scores(posterior.pull, left[basis.part_of_bucket])
 
 
-def gain_of_jumps(posterior: Posterior) -> tuple[FloatArray, FloatArray]:
-    """For a jump before each bucket, the log-evidence that it gains in the quadratic approximation, and its height.
+def gain_of_jumps(posterior: Posterior, before: IntArray | slice = ALL) -> tuple[FloatArray, FloatArray]:
+    """For a jump before each bucket, or before some, the log-evidence that it gains in the quadratic approximation, and
+    its height.
 
     The functions of the basis follow a jump with coefficients c, so that one of variance v adds vccᵀ to their prior
     covariance S. With F the information, m the mode and K = (F⁻¹ + S)⁻¹, its height is v·cᵀS⁻¹m/(1 + v·cᵀKc).
@@ -74,7 +76,7 @@ def gain_of_jumps(posterior: Posterior) -> tuple[FloatArray, FloatArray]:
     basis, inverse = posterior.model.basis, 1 / posterior.deviations
     effect = np.eye(posterior.a.size) - cholesky.inverse(posterior.root)
     weights = (inverse[:, None] * effect * inverse)[: basis.size, : basis.size]
-    steps, variance = basis.step_coefficients, VARIANCES["jump"]
+    steps, variance = basis.step_coefficients[:, before], VARIANCES["jump"]
     spread = 1 + variance * np.einsum("ij,ij->j", steps, weights @ steps)
     pull = steps.T @ (posterior.a * inverse**2)[: basis.size]
     return 0.5 * (variance * pull**2 / spread - np.log(spread)), variance * pull / spread

@@ -78,10 +78,12 @@ def find_mode(
     *,
     free: bool = True,
     most_steps: int = 30,
+    information: FloatArray | None = None,
 ) -> Posterior:
     """Fisher scoring of the coefficients from `a` on, and of the hyperparameters if they are `free`.
 
-    With D the prior's deviations, g the gradient and F the information, a step leads to D(I + DFD)⁻¹D(Fa + g).
+    With D the prior's deviations, g the gradient and F the information, a step leads to D(I + DFD)⁻¹D(Fa + g). The
+    first step takes the `information` that is given, as that of a point close to `a`.
     """
     basis = model.basis
     reports = np.array([row.sum() for row in counts])
@@ -100,9 +102,10 @@ def find_mode(
     while number < most_steps and not converged:
         number += 1
         gradient = model.gradient(point.x * pull(point.cells))
-        change, y = model.sensitivity(point.x)
-        change *= np.sqrt(weights / y)[:, None]
-        information = change.T @ change
+        if information is None or number > 1:
+            change, y = model.sensitivity(point.x)
+            change *= np.sqrt(weights / y)[:, None]
+            information = change.T @ change
         target = information @ point.a + gradient
         if free and (gain < NEAR or number > PATIENCE):
             hyper, hyper_change = _improve(model, information, target, hyper)
@@ -120,6 +123,7 @@ def find_mode(
         - 0.5 * ((hyper.log_scale - CENTRE.log_scale) / SPREAD.log_scale) ** 2
         - 0.5 * ((hyper.exponent - CENTRE.exponent) / SPREAD.exponent) ** 2
     )
+    assert information is not None
     return Posterior(
         model,
         point.a,

@@ -73,6 +73,8 @@ def fit(basis: Basis, counts: Sequence[FloatArray], start: WarmStart | None = No
         result = _add_features(posterior, counts, free, refused)
         posterior = result.posterior
     last = _drop_weak(posterior, counts, free=True)
+    if not last.converged:  # many features at once may need more steps than were allowed for trying them
+        last = _after(last, find_mode(last.model, counts, last.a, last.hyper, most_steps=60))
     return replace(result, posterior=last)
 
 
@@ -95,9 +97,12 @@ def _is_smooth(posterior: Posterior, counts: Sequence[FloatArray], reports: Floa
     for x in (posterior.x, posterior.x[::-1]):
         if x[:strip].sum() > STEEPEST * x[strip : 2 * strip].sum():
             return False
-    stiffer = find_mode(posterior.model, counts, posterior.a, CENTRE, free=False, most_steps=1)
+    stiffer = find_mode(
+        posterior.model, counts, posterior.a, CENTRE, free=False, most_steps=1, information=posterior.information
+    )
     scores = score_point_masses(stiffer, reports).standardised
-    gains = [float(gain_of_jumps(each)[0].max()) for each in (posterior, stiffer)]
+    starts = posterior.model.basis.part_starts
+    gains = [float(gain_of_jumps(each, starts)[0].max()) for each in (posterior, stiffer)]
     return bool(scores.max() <= WARM_SCORE and scores[[0, -1]].max() <= END_SCORE and max(gains) <= WARM_GAIN)
 
 

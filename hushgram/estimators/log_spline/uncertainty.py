@@ -42,43 +42,58 @@ def error_law(posterior: Posterior, placements: Sequence[Placement]) -> Uncertai
     slopes = model.slopes(posterior.x)
     centre = posterior.x + slopes @ step
     starts = _starts(posterior, placements)
-    parts = np.add.reduceat(slopes, starts, axis=0) * deviations
-    factor: FloatArray = solve_triangular(root, parts.T, lower=True, check_finite=False).T
-    smooth = posterior.x.copy()
-    smooth[model.spike_buckets] *= np.exp(-np.maximum(posterior.a[model.wide :], 0.0))
-    curve = _bias(posterior, starts)
-    curve[np.diag_indices(starts.size - 1)] += SCATTER**2 * smooth[starts[1:]] ** 2 * basis.unresolved[starts[1:]]
+    ends = starts[1:] - 1
+    # Of the distribution function at inner edges: columns whose outer products add up to its covariance.
+    parts = np.cumsum(np.add.reduceat(slopes, starts, axis=0)[:-1], axis=0) * deviations
+    columns = [solve_triangular(root, parts.T, lower=True, check_finite=False).T]
     for placement in placements:
         average = placement.shares @ placement.changes
         centre = centre + average
-        moved = np.cumsum(placement.changes - average, axis=1)[:, starts[1:] - 1]
-        curve += (placement.shares[:, None] * moved).T @ moved
+        moved = np.cumsum(placement.changes - average, axis=1)[:, ends]
+        columns.append((np.sqrt(placement.shares)[:, None] * moved).T)
+    moved, free = _bias(posterior, ends)
+    inside = np.column_stack([*columns, moved])
+    factor = np.zeros((starts.size + 1, inside.shape[1]))  # there is no error at the domain's own ends
+    factor[1:-1] = inside
+    covariance: FloatArray = factor @ factor.T
+    inner = covariance[1:-1, 1:-1]
+    nearby = _nearness(tuple(starts[1:].tolist()), basis.buckets) * free
+    nearby *= free[:, None]
+    inner += nearby
+    smooth = posterior.x.copy()
+    smooth[model.spike_buckets] *= np.exp(-np.maximum(posterior.a[model.wide :], 0.0))
+    beside = (smooth[ends] ** 2 + smooth[starts[1:]] ** 2) / 2
+    inner[np.diag_indices(ends.size)] += SCATTER**2 * beside * basis.unresolved[starts[1:]]
+    sizes = np.diff(starts, append=basis.buckets)
+    scatter = SCATTER**2 * np.where(sizes > 1, np.add.reduceat(smooth, starts) ** 2 / sizes, 0.0)
     edges = np.append(starts, basis.buckets) / basis.buckets
-    return Uncertainty(edges, np.add.reduceat(centre, starts), factor @ factor.T + _differences(curve))
+    return Uncertainty(edges, np.add.reduceat(centre, starts), covariance, scatter)
 
 
 def _starts(posterior: Posterior, placements: Sequence[Placement]) -> IntArray:
     """Where parts of the domain start, in buckets: among others, wherever the distribution may jump."""
     basis = posterior.model.basis
+    if not posterior.model.spikes and not placements:
+        return basis.part_starts
     ends = np.array([1, basis.buckets - 1]) if posterior.model.spikes else np.array([], dtype=np.int64)
     starts = np.unique(np.concatenate([basis.part_starts, ends, *(placement.breaks for placement in placements)]))
     return starts[starts < basis.buckets]
 
 
-def _bias(posterior: Posterior, starts: IntArray) -> FloatArray:
-    """The covariance of the distribution function, at inner edges, that stands for the bias of smoothing.
+def _bias(posterior: Posterior, ends: IntArray) -> tuple[FloatArray, FloatArray]:
+    """What stands for the bias of smoothing in the distribution function after some buckets: how far the prior moved it
+    there, and how far it may have been moved beside that, by errors that go together over a short reach.
 
     The prior moved it by (F + S⁻¹)⁻¹S⁻¹a, to first order. Where that happens to cross zero the true bias need not, so
-    that it varies, over a short reach, up to the greatest that is near.
+    that it varies up to the greatest that is near.
     """
     model, buckets = posterior.model, posterior.model.basis.buckets
     pulled = posterior_mean(posterior.root, posterior.deviations, posterior.a / posterior.deviations**2)
     drift = model.log_density(pulled)
     moved = BIAS * np.cumsum(posterior.x * (drift - posterior.x @ drift))
     greatest = maximum_filter1d(np.abs(moved), 2 * round(BIAS_REACH * buckets) + 1, mode="nearest")
-    moved, greatest = moved[starts[1:] - 1], greatest[starts[1:] - 1]
-    free = np.sqrt(np.maximum(greatest**2 - moved**2, 0.0))
-    return np.outer(moved, moved) + np.outer(free, free) * _nearness(tuple(starts[1:].tolist()), buckets)
+    moved, greatest = moved[ends], greatest[ends]
+    return moved, np.sqrt(np.maximum(greatest**2 - moved**2, 0.0))
 
 
 @lru_cache(maxsize=8)
@@ -86,9 +101,3 @@ def _nearness(places: tuple[int, ...], buckets: int) -> FloatArray:
     """How far biases at places of the domain, in buckets, go together: nearly all windows have the same places."""
     distance = np.subtract.outer(places, places) / (BIAS_REACH * buckets)
     return np.exp(-0.5 * distance**2)
-
-
-def _differences(curve: FloatArray) -> FloatArray:
-    """The covariance of the parts, from that of the distribution function at inner edges."""
-    padded = np.pad(curve, 1)
-    return np.diff(np.diff(padded, axis=0), axis=1)
