@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -91,7 +91,13 @@ class Broker(Service):
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> str:
         """Returns when every partition can be written to; `config` are topic settings, such as `retention.ms`."""
         admin = self._admin()
-        admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
+        is_new = name not in admin.list_topics(timeout=30).topics
+        try:
+            admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
+        except KafkaException as error:
+            # On a busy machine a request that was carried out may be repeated before its answer comes.
+            if not is_new or error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
         eventually(f"leaders of topic {name}", lambda: self._has_leaders(admin, name), 30)
         return name
 

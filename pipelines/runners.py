@@ -7,7 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, StandardOptions, TestOptions
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    StandardOptions,
+    TestOptions,
+)
 from apache_beam.runners.worker import sdk_worker
 
 from hushgram.pipelines.cli import logs, signals
@@ -93,6 +99,15 @@ def for_stream(arguments: Sequence[str]) -> tuple[Engine, list[str]]:
     return engine, [*plain_flags(arguments), *added, *([] if "streaming" in options else ["--streaming"])]
 
 
+def runs_here(arguments: Sequence[str]) -> bool:
+    """Whether Beam's options name a runner whose workers are all on this machine and end with the command.
+
+    >>> runs_here(["--runner=DirectRunner"]), runs_here(["--runner=FlinkRunner"])
+    (True, False)
+    """
+    return short_name(by_name(arguments).get("runner") or "FnApiRunner") in ("fnapirunner", "directrunner")
+
+
 def check_runner(arguments: Sequence[str]) -> None:
     """Of a batch job: one that Beam knows, or a class, by its name with dots, which Beam imports."""
     runner = by_name(arguments).get("runner") or "FnApiRunner"
@@ -110,7 +125,13 @@ def only_translated(options: PipelineOptions) -> bool:
 
 
 def pipeline_with(options: PipelineOptions) -> beam.Pipeline:
-    """A pipeline for the runner that the options name, or the line that says what is wrong with them."""
+    """A pipeline for the runner that the options name, or the line that says what is wrong with them.
+
+    Several workers of the in-process runner are threads unless the options say processes: with neither, Beam has one.
+    """
+    direct = options.view_as(DirectOptions)
+    if direct.direct_num_workers != 1 and direct.direct_running_mode == "in_memory":
+        direct.direct_running_mode = "multi_threading"
     # A worker inside this process prints each failure that it also logs; what is logged can be left out.
     vars(sdk_worker)["print"] = lambda *_, **__: None
     try:

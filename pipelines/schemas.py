@@ -11,9 +11,15 @@ from collections.abc import Sequence
 from operator import methodcaller
 
 from hushgram.pipelines.cli.console import UsageError, command_parser, say
-from hushgram.pipelines.cli.registry import PROPERTIES, URL, connect, registry_in
+from hushgram.pipelines.cli.registry import PROPERTIES, URL, connect, refusal, registry_in
 from hushgram.schemas.avro_schemas import DEAD_LETTER, HISTOGRAM, REPORT, REPORT_BATCH, SNAPSHOT, Definition
-from hushgram.transforms.schema_registry import NotRegisteredError, RegistryAwayError, RegistryClient, RegistryError
+from hushgram.transforms.schema_registry import (
+    IncompatibleError,
+    NotRegisteredError,
+    RegistryAwayError,
+    RegistryClient,
+    RegistryError,
+)
 
 EXAMPLE = "hushgram schemas register --schema-registry http://localhost:8081"
 ALL = (REPORT, REPORT_BATCH, SNAPSHOT, HISTOGRAM, DEAD_LETTER)
@@ -43,7 +49,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         register_all(client)
     except (RegistryError, RegistryAwayError, NotRegisteredError) as error:
-        raise UsageError(f"--schema-registry {options.schema_registry}: {error}") from None
+        raise refusal(options.schema_registry, error) from None
     return 0
 
 
@@ -76,7 +82,10 @@ def register(client: RegistryClient, definition: Definition) -> list[int]:
     without_rule = not (_has(client, "get_versions", subject) and _has(client, "get_compatibility", subject))
     for version in definition.versions.values():
         schema = Schema(definition.text_of(version), "AVRO")
-        ids.append(int(client.ask(methodcaller("register_schema", subject, schema))))
+        try:
+            ids.append(int(client.ask(methodcaller("register_schema", subject, schema))))
+        except IncompatibleError as error:
+            raise RegistryError(f"subject {subject}: {error}; it holds another schema, or a stricter rule") from None
         if without_rule and len(ids) == 1:
             client.ask(methodcaller("set_compatibility", subject, COMPATIBILITY))
     return ids

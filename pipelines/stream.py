@@ -18,10 +18,10 @@ from hushgram.pipelines.cli import registry, sinks
 from hushgram.pipelines.cli.console import (
     UsageError,
     check_generation,
+    check_target,
     collections_in,
     command_parser,
     dead_letter_topic,
-    offsets_in,
     say,
     start_in,
 )
@@ -138,13 +138,13 @@ def _check_topics(options: argparse.Namespace) -> None:
 
 
 def _refused(options: argparse.Namespace, kafka: sinks.Kafka | None, patience: float) -> PublishDeadLetters | None:
-    """The topic of `--dead-letters`, which must be there."""
+    """The topic of `--dead-letters`, which must be there and take messages."""
     if not options.dead_letters:
         return None
     topic = dead_letter_topic(options.dead_letters)
     if kafka is None:
         raise UsageError("--dead-letters: only with --kafka, to the same brokers")
-    offsets_in(topic, kafka.properties, kafka.file, latest=True)
+    check_target(topic, kafka.properties, kafka.file, f"--dead-letters {options.dead_letters}")
     return PublishDeadLetters(topic, kafka.properties, kafka.file, patience)
 
 
@@ -178,8 +178,8 @@ def _source(
     assert kafka is not None
     topic_id, offsets = start_in(options.topic, kafka.properties, kafka.file, latest=options.first == "latest")
     together = engine.partitions_together
-    whole = bool(options.schema_registry or options.dead_letters)
-    source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, together, topic_id, whole)
+    asked = bool(options.schema_registry), bool(options.dead_letters)
+    source = ReadKafka(options.topic, offsets, kafka.properties, kafka.file, max_delay, together, topic_id, *asked)
     return source, f"{options.topic} at {options.kafka}, {len(offsets)} partitions"
 
 

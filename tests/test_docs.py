@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,20 @@ def test_relative_links_lead_to_files_and_headings(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=list_page_names(PAGES))
 def test_code_files_named_in_the_documents_exist(page):
-    files = [path for path in ROOT.rglob("*.py") if not {".venv", "build", ".tools"} & set(path.parts)]
-    paths = {str(path.relative_to(ROOT)) for path in files}
     for name in re.findall(r"`([\w./-]+\.py)`", page.read_text(encoding="utf-8")):
-        assert any(f"/{path}".endswith(f"/{name}") for path in paths), name
+        assert any(f"/{path}".endswith(f"/{name}") for path in list_code_files()), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=list_page_names(PAGES))
+def test_tests_named_in_the_documents_exist(page):
+    for file, name in re.findall(r"`([\w./-]+\.py)::(\w+)`", page.read_text(encoding="utf-8")):
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), name
+
+
+@cache
+def list_code_files() -> list[str]:
+    files = [path for path in ROOT.rglob("*.py") if not {".venv", "build", ".tools"} & set(path.parts)]
+    return [str(path.relative_to(ROOT)) for path in files]
 
 
 def test_the_readme_is_read_in_one_sitting():

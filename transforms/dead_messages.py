@@ -16,7 +16,7 @@ TOPIC, PARTITION, OFFSET = f"{CONNECT}topic", f"{CONNECT}partition", f"{CONNECT}
 STAGE, MESSAGE = f"{CONNECT}stage", f"{CONNECT}exception.message"
 REASON, RECEIVED, TOPIC_ID = f"{OWN}reason", f"{OWN}received_at", f"{OWN}topic_id"
 LEFT_OUT, PASSED = f"{OWN}left_out_bytes", f"{OWN}passed"
-"""How large that was which the topic does not take, and how often a replay has left the letter where it is."""
+"""Bytes that were left out since the topic does not take them, and how often a replay has passed the letter over."""
 DECODING, JUDGING = "VALUE_CONVERTER", "TRANSFORMATION"
 """Connect's words for where it went wrong."""
 LONGEST_DETAIL = 500

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,16 +117,21 @@ def _client(kind: Any, properties: Mapping[str, str], properties_file: str | Non
         raise KafkaError(f"Kafka: {error}") from None
 
 
-def headers_of(message: Any) -> list[Any] | None:
-    """The headers of a message, to be asked for once; it counts as one without if a name is not UTF-8.
+def headers_of(messages: Iterable[Any]) -> list[list[Any] | None]:
+    """The headers of messages, to be asked for once; one counts as without any if a name is not UTF-8.
 
     Kafka takes such names, and the client fails on them: what is left in the message then must not be looked at again.
     """
-    try:
-        found: list[Any] | None = message.headers()
-    except (SystemError, UnicodeDecodeError):
-        return None
-    return found
+    found: list[list[Any] | None] = []
+    rest = iter(messages)
+    while True:
+        try:
+            for message in rest:
+                found.append(message.headers())
+        except (SystemError, UnicodeDecodeError):
+            found.append(None)
+        else:
+            return found
 
 
 @dataclass(frozen=True)
@@ -158,6 +163,23 @@ def topic_id(topic: str, properties: Mapping[str, str], properties_file: str | N
     except KafkaException as error:
         address = properties.get("bootstrap.servers", "")
         raise KafkaError(f"topic {topic!r} at {address}: {error.args[0].str()}") from None
+
+
+def check_writable(topic: str, properties: Mapping[str, str], properties_file: str | None) -> None:
+    """That we may write to a topic, as far as its brokers tell; those without rules, or older than 2.3, do not."""
+    from confluent_kafka import KafkaException, TopicCollection
+
+    at = f"topic {topic!r} at {properties.get('bootstrap.servers', '')}"
+    client = admin(properties, properties_file)
+    try:
+        answers = client.describe_topics(
+            TopicCollection([topic]), include_authorized_operations=True, request_timeout=TIMEOUT
+        )
+        allowed = answers[topic].result(2 * TIMEOUT).authorized_operations
+    except KafkaException as error:
+        raise KafkaError(f"{at}: {error.args[0].str()}") from None
+    if allowed and "WRITE" not in {operation.name for operation in allowed}:
+        raise KafkaError(f"{at}: may be read, not written to: allow the operation Write")
 
 
 def first_offsets(

@@ -53,6 +53,10 @@ class DeniedError(RegistryError):
         self.status = status
 
 
+class IncompatibleError(RegistryError):
+    """A schema that the rule of its subject does not allow beside those that are there."""
+
+
 class RegistryAwayError(Exception):
     """No answer, or none of a schema registry: one that is waited for."""
 
@@ -94,7 +98,7 @@ schema.registry.basic.auth.user.info in the file of properties
 
 
 class _Unknown(NamedTuple):
-    """What is said of an id that the registry does not give out, until it is asked again."""
+    """The answer for an id that the registry does not have, kept until the registry is asked again."""
 
     answer: Unusable
     pause: float
@@ -203,7 +207,9 @@ class RegistryClient:
                 raise DeniedError(status, text) from None
             if status == 404 and (error.error_code in NOT_FOUND or self._answers_otherwise()):
                 raise NotRegisteredError(text) from None
-            if status in (409, 422):
+            if status == 409:
+                raise IncompatibleError(text) from None
+            if status == 422:
                 raise RegistryError(text) from None
             raise RegistryAwayError(text) from None
         except (KeyboardInterrupt, SystemExit, MemoryError, OversizedAnswerError):

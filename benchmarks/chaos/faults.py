@@ -15,7 +15,7 @@ from benchmarks.chaos.disks import Disk
 from benchmarks.chaos.schedule import Injury
 from benchmarks.chaos.site import RENAMED_TABLE, Site
 from devtools.processes import eventually
-from hushgram.transforms.sinks.postgresql_migrations import TABLE
+from hushgram.transforms.sinks.postgresql_table import TABLE
 
 Heal = Callable[[], None]
 Part = TypeVar("Part")

@@ -21,7 +21,7 @@ from devtools.postgres import PASSWORD
 from devtools.processes import HOST, Process, eventually, free_port, stop
 from devtools.tools import ROOT
 from hushgram.schemas.records import Snapshot
-from hushgram.transforms.sinks.postgresql_migrations import TABLE
+from hushgram.transforms.sinks.postgresql_table import TABLE
 
 TOPIC, PARTITIONS, JOB = "reports", 4, "chaos"
 TASK_MANAGERS = 2

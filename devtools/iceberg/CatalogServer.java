@@ -48,6 +48,7 @@ public class CatalogServer {
         Map.of(
             "uri", "jdbc:sqlite:" + directory + "/catalog.db",
             "warehouse", directory + "/warehouse",
+            "clients", "1", // connections: of two that write at once, SQLite refuses one
             "jdbc.schema-version", "V1"));
     ServletContextHandler context = new ServletContextHandler();
     context.addServlet(new ServletHolder(new RESTCatalogServlet(new RESTCatalogAdapter(catalog))), "/*");

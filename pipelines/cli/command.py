@@ -103,7 +103,7 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
     try:
         run: Callable[[Sequence[str]], int] = import_module(f"hushgram.pipelines.{MODULES.get(name, name)}").run
     except ModuleNotFoundError as error:
-        if error.name == "hushgram.schemas._decoder":
+        if error.name == "hushgram._compiled":
             raise UsageError(str(error)) from None
         if (error.name or "").startswith("hushgram"):
             raise

@@ -90,8 +90,15 @@ def check_generation(generation: int) -> None:
         raise UsageError(f"--generation: got {generation}, allowed: zero or more, below 2**31")
 
 
-def offsets_in(topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool) -> dict[int, int]:
-    """Where the partitions of a topic begin or end, or the line that says what is wrong with Kafka."""
+def offsets_in(
+    topic: str,
+    properties: Mapping[str, str],
+    properties_file: str | None,
+    latest: bool,
+    option: str = "--kafka",
+) -> dict[int, int]:
+    """Where the partitions of a topic begin or end, or the line that says what is wrong with Kafka, or with the topic
+    that the option names."""
     from hushgram.transforms.kafka_client import (  # only here: not every command has use for it
         KafkaError,
         first_offsets,
@@ -100,9 +107,22 @@ def offsets_in(topic: str, properties: Mapping[str, str], properties_file: str |
     try:
         return first_offsets(topic, properties, properties_file, latest)
     except KafkaError as error:
-        raise UsageError(f"--kafka: {error}") from None
+        raise UsageError(f"{option}: {error}") from None
     except ImportError:
         raise UsageError("--kafka: confluent-kafka is not installed; pip install 'hushgram[kafka]'") from None
+
+
+def check_target(
+    topic: str, properties: Mapping[str, str], properties_file: str | None, option: str = "--kafka"
+) -> None:
+    """That a topic is there, and may be written to, or the line that says what is wrong with it."""
+    offsets_in(topic, properties, properties_file, latest=True, option=option)  # which explains best what is wrong
+    from hushgram.transforms.kafka_client import KafkaError, check_writable
+
+    try:
+        check_writable(topic, properties, properties_file)
+    except KafkaError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def start_in(

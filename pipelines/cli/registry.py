@@ -10,6 +10,7 @@ from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH, Definition
 from hushgram.schemas.framing import frame
 from hushgram.schemas.messages import MARKER
 from hushgram.transforms.schema_registry import (
+    DeniedError,
     NotRegisteredError,
     RegistryAwayError,
     RegistryClient,
@@ -47,8 +48,15 @@ def registry_in(url: str, properties_file: str | None, patience_seconds: float =
     try:
         connect(registry).check()
     except (RegistryError, RegistryAwayError, NotRegisteredError) as error:
-        raise UsageError(f"--schema-registry {url}: {error}") from None
+        raise refusal(url, error) from None
     return registry
+
+
+def refusal(url: str, error: Exception) -> UsageError:
+    """The error of a registry as one line; if it refused credentials, with where they come from."""
+    where = "credentials are schema.registry.basic.auth.user.info and the like in the file of --kafka-properties"
+    advice = f"; {where}" if isinstance(error, DeniedError) else ""
+    return UsageError(f"--schema-registry {url}: {error}{advice}")
 
 
 def connect(registry: SchemaRegistry) -> RegistryClient:
@@ -68,7 +76,7 @@ def schema_id(registry: SchemaRegistry, definition: Definition, version: dict[st
         advice = f"run `hushgram schemas register --schema-registry {url}` once"
         raise UsageError(f"--framed: {url} does not have the schema of {definition.name}; {advice}") from None
     except (RegistryError, RegistryAwayError) as error:
-        raise UsageError(f"--schema-registry {url}: {error}") from None
+        raise refusal(url, error) from None
 
 
 def frames_in(options: argparse.Namespace, properties_file: str | None) -> dict[bytes, bytes] | None:

@@ -11,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 
 from hushgram._validation import CollectionError
-from hushgram.pipelines.cli.console import UsageError, offsets_in
+from hushgram.pipelines.cli.console import UsageError, check_target
 from hushgram.pipelines.cli.prometheus_file import prometheus_file
 from hushgram.pipelines.cli.registry import schema_id
 from hushgram.schemas.avro_schemas import SNAPSHOT
@@ -167,7 +167,7 @@ def _postgresql(text: str, target: str, context: SinkContext) -> Check:
         from psycopg.pq import Conninfo
 
         from hushgram.transforms.sinks.postgresql import UpsertIntoPostgreSQL, prepare_tables, write_all
-        from hushgram.transforms.sinks.postgresql_migrations import PostgreSQLError
+        from hushgram.transforms.sinks.postgresql_table import PostgreSQLError
     except ImportError:
         raise UsageError("--sink postgresql: psycopg is not installed; pip install 'hushgram[postgresql]'") from None
     elsewhere = "put it into PGPASSWORD, or into a file that PGPASSFILE or ?service=… names"
@@ -244,7 +244,7 @@ def _kafka(text: str, topic: str, context: SinkContext) -> Check:
         raise UsageError(f"--sink: got {text!r}, allowed: {SCHEMES['kafka'].form}")
 
     def check() -> Sink:
-        offsets_in(topic, kafka.properties, kafka.file, latest=True)
+        check_target(topic, kafka.properties, kafka.file, f"--sink {text}")
         number = None if context.framed_by is None else schema_id(context.framed_by, SNAPSHOT)
         return Sink(text, PublishToKafka(topic, kafka.properties, kafka.file, context.patience_seconds, number))
 

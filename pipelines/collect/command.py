@@ -12,10 +12,10 @@ from hushgram import CollectionError
 from hushgram.pipelines.cli import signals
 from hushgram.pipelines.cli.console import (
     UsageError,
+    check_target,
     collections_in,
     command_parser,
     complain,
-    offsets_in,
     parse_origin,
     say,
 )
@@ -179,8 +179,10 @@ def _sink(options: argparse.Namespace) -> Sink:
     if not options.topic:
         raise UsageError("--topic: missing; --kafka needs it")
     properties = {"bootstrap.servers": options.kafka, "group.id": "hushgram"}
-    for topic in filter(None, (options.topic, options.letters_topic)):
-        offsets_in(topic, properties, options.kafka_properties, latest=True)  # which explains best what is wrong
+    check_target(options.topic, properties, options.kafka_properties)
+    if options.letters_topic:
+        option = f"--letters-topic {options.letters_topic}"
+        check_target(options.letters_topic, properties, options.kafka_properties, option)
     return KafkaSink(options.topic, properties, options.kafka_properties, options.letters_topic)
 
 

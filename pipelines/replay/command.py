@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from hushgram.pipelines.cli.console import (
     UsageError,
+    check_target,
     collections_in,
     command_parser,
     dead_letter_topic,
-    offsets_in,
     say,
 )
 from hushgram.pipelines.cli.registry import PROPERTIES, URL, registry_in
@@ -81,8 +81,9 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError(f"--topic: got {name!r}, which is the topic of dead letters, allowed: that of reports")
     index = CollectionIndex.of(collections_in(options.collections).values()) if options.collections else None
     properties = {"bootstrap.servers": options.kafka, "group.id": options.group}
-    for topic in (options.topic, name):
-        offsets_in(topic, properties, options.kafka_properties, latest=True)
+    check_target(options.topic, properties, options.kafka_properties)
+    # What stays is written to its end.
+    check_target(name, properties, options.kafka_properties, f"--dead-letters {options.dead_letters}")
     url, file = options.schema_registry, options.kafka_properties
     registry = registry_in(url, file, patience_in(options)) if url else None
     choice = Choice(

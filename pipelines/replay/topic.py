@@ -6,6 +6,7 @@ to the end of the topic, for the next run: so nothing is sent twice, and nothing
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ STEP = 1000
 SILENCE_SECONDS = 60.0
 """Brokers that say nothing for longer end the run; another one goes on where it stood."""
 POLL_SECONDS = 0.5
+
+SILENT = logging.Logger("nobody")
+SILENT.addHandler(logging.NullHandler())
+"""What the client would print of a fatal error, beside the exception that says it."""
 
 Positions = dict[int, int]
 
@@ -51,6 +56,7 @@ class DeadLetterTopic:
 
         # One message a batch: brokers refuse batches that are larger than a topic's messages may be.
         own = {"transactional.id": self.group, "message.max.bytes": LARGEST_DEAD_MESSAGE, "batch.num.messages": 1}
+        own["logger"] = SILENT
         sender, client = producer(self.properties, self.properties_file, **own), self._consumer()
         try:
             sender.init_transactions(TIMEOUT)  # ends what another run of the group has begun, before it is looked at
@@ -64,7 +70,9 @@ class DeadLetterTopic:
             for messages in self._read(client, starts, rest):
                 self._step(sender, client, sorter, messages, done)
             return Counts.together([done, *untouched.values()])
-        except KafkaException as error:
+        except (KafkaException, SystemError) as raised:
+            if not isinstance(error := _origin(raised), KafkaException):
+                raise
             fenced = error.args[0].name() in ("_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
             reason = "another run of the same --group has begun" if fenced else error.args[0].str()
             raise KafkaError(f"topic {self.name!r}: {reason}; what was done is committed, run it again") from None
@@ -166,6 +174,14 @@ def _produce(sender: Any, refused: list[str], topic: str, letter: Letter, header
     except BufferError:  # memory has a bound
         sender.flush(SILENCE_SECONDS)
         produce()
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The client raises a fatal error, and reports the messages that it gives up: if that happens in one call, Python
+    finds a function that returned while an exception was set."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def now() -> int:

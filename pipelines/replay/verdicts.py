@@ -36,7 +36,7 @@ class Letter(NamedTuple):
 
     @classmethod
     def of(cls, message: Any) -> Letter:
-        headers = headers_of(message) or []
+        headers = headers_of([message])[0] or []
         place = f"partition {message.partition()}, offset {message.offset()}"
         return cls(message.value(), message.key(), headers, dict(headers), max(0, message.timestamp()[1]), place)
 

@@ -17,9 +17,9 @@ from hushgram.mechanisms.base import chunks
 from hushgram.pipelines.cli import registry
 from hushgram.pipelines.cli.console import (
     UsageError,
+    check_target,
     collections_in,
     command_parser,
-    offsets_in,
     parse_time,
     pick_collection,
     say,
@@ -190,7 +190,7 @@ def _live(options: argparse.Namespace) -> Live:
     if options.repeated and not options.ids:
         raise UsageError("--repeated: only with --ids, since reports without an id count as often as they come")
     properties = {"bootstrap.servers": options.kafka}
-    offsets_in(options.topic, {**properties, "group.id": "hushgram"}, options.kafka_properties, latest=True)
+    check_target(options.topic, {**properties, "group.id": "hushgram"}, options.kafka_properties)
     faults = Faults(options.late, options.damaged, options.repeated)
     sent = (options.topic, properties, options.kafka_properties)
     frames = registry.frames_in(options, options.kafka_properties)

@@ -9,24 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from devtools import Broker, Cluster, Postgres, Prometheus, Registry
+from devtools import Broker, Cluster, IcebergCatalog, Postgres, Prometheus, Registry
 from devtools.beam import boot as boot_program
 from devtools.beam import prism as prism_program
 from devtools.jobs import ENDED
 from devtools.processes import Process, eventually, stop
 from hushgram import load_collections
 from hushgram.pipelines.cli import command
+from hushgram.transforms.sinks.iceberg_tables import open_catalog
+from tests.helpers.lakes import NAME
 from tests.helpers.pools import run_beam_pool
 from tests.helpers.streams import YAML, Topic, count_letters, read_tallies
 from tests.helpers.tools import run_or_skip
 
 ROOT = Path(__file__).parents[2]
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if ROOT / "tests" / "engines" in item.path.parents:
-            item.add_marker(pytest.mark.slow)
 
 
 def _run_service(service):
@@ -62,8 +58,32 @@ def registry(folder):
 
 
 @pytest.fixture(scope="session")
-def cluster(folder):
-    yield from _run_service(Cluster(folder / "flink"))
+def catalog(folder):
+    yield from _run_service(IcebergCatalog(folder / "iceberg"))
+
+
+@pytest.fixture
+def lake(catalog, monkeypatch):
+    """The catalogue without the table, and the environment of those who may use it."""
+    for name, value in catalog.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    tables = open_catalog(NAME.catalog)
+    if tables.table_exists(NAME.identifier):
+        tables.drop_table(NAME.identifier)
+    return catalog
+
+
+@pytest.fixture(scope="session")
+def cluster(folder, catalog):
+    """Its workers have the environment that it was started in, and so must know the Iceberg catalogue by then."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in catalog.environment.items():
+            environment.setenv(name, value)
+        cluster = Cluster(folder / "flink")
+        run_or_skip(cluster.start)
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture(scope="session")
@@ -185,8 +205,8 @@ def on_cluster(topic, start_stream):
         run.process.check()
         return [job.id for job in cluster.jobs() if job.name == run.output.name and job.state == "RUNNING"]
 
-    def start(cluster, *options, suffix=""):
-        run = start_stream(*topic.options, *cluster.options(), *options, suffix=suffix)
+    def start(cluster, *options, suffix="", collections=None):
+        run = start_stream(*topic.options, *cluster.options(), *options, suffix=suffix, collections=collections)
         [job, *_] = eventually(f"job {run.output.name}", lambda: find_running_jobs(cluster, run))
         jobs.append((cluster, job))
         return run, job

@@ -27,7 +27,7 @@ from tests.helpers.collectors import (
     make_message,
     make_row,
 )
-from tests.helpers.forked import Forks
+from tests.helpers.forked_collectors import Forks
 from tests.helpers.reports import compute_tallies, encode_avro_file
 from tests.helpers.senders import Sender, bodies_of
 from tests.helpers.streams import read_tallies, read_topic

@@ -1,7 +1,10 @@
 """Dead letters as a topic of a real broker, and their replay: nothing is sent twice, and nothing forgotten."""
 
+import random
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from hushgram.transforms.dead_messages import DeadMessage
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.sinks.dead_letter_topic import WriteDeadMessages
 from hushgram.transforms.sources.message_batch import MessageBatch
+from tests.helpers.killed_replays import CALLS, Moment, Replays
 from tests.helpers.reports import make_report_rows
 from tests.helpers.streams import Topic, read_topic
 
@@ -47,20 +51,29 @@ def write_dead_letters(broker, topic, refused, collections, messages, times=1):
 
 @pytest.fixture
 def letters(broker, topic, refused, collections, now):
-    """Of a mistaken definition without groups, ten reports that were refused; of others, five damaged ones; twice."""
+    return make_letters(broker, topic, refused, collections, now, 10)
+
+
+def make_letters(broker, topic, refused, collections, now, count, seed=3):
+    """Of a mistaken definition without groups, reports that were refused; half as many damaged ones; all twice."""
     commute = collections["commute"]
-    rows = [{**row, "group": "DE"} for row in make_report_rows(commute, 10, seed=3)]
-    good = [(encode_message(REPORT, {**row, "event_time": now}), now) for row in rows]
-    bad = [(message[:20], now) for message, _ in good[:5]]
+    rows = [{**row, "group": "DE"} for row in make_report_rows(commute, count, seed)]
+    # Each has a time of its own: equal messages at one offset are the same message.
+    good = [(encode_message(REPORT, {**row, "event_time": now - place}), now) for place, row in enumerate(rows)]
+    bad = [(message[:-1], now) for message, _ in good[: count // 2]]
     mistaken = replace(commute, groups=())
     write_dead_letters(broker, topic, refused, [mistaken], [*good, *bad], times=2)
     return [message for message, _ in good], [message for message, _ in bad]
 
 
-def run_replay(folder, broker, topic, refused, *more):
+def replay_arguments(folder, broker, topic, refused, *more):
     where = ["--kafka", broker.address, "--dead-letters", f"kafka:{refused.name}", "--topic", topic.name]
     chosen = [] if "--reason" in more else ["--collections", str(folder / "collections.yaml")]
-    return command.main(["replay", *where, "--group", topic.name, *chosen, *more])
+    return [*where, "--group", topic.name, *chosen, *more]
+
+
+def run_replay(folder, broker, topic, refused, *more):
+    return command.main(["replay", *replay_arguments(folder, broker, topic, refused, *more)])
 
 
 def values_in(broker, topic):
@@ -114,6 +127,61 @@ def test_a_run_that_fails_has_done_whole_steps(folder, broker, topic, refused, l
     assert run_replay(folder, broker, topic, refused, "--reason", "unknown_group") == 0
     assert values_in(broker, topic) == sorted(good)
     capsys.readouterr()
+
+
+@pytest.fixture
+def replays(tmp_path):
+    running = Replays(tmp_path)
+    yield running
+    running.close()
+
+
+def test_runs_that_are_killed_at_any_moment_send_every_letter_once(
+    folder, broker, topic, refused, collections, now, replays
+):
+    """Before, within and after each call of the client that sends, in the first or the second step of a run."""
+    good, bad = make_letters(broker, topic, refused, collections, now, 120)
+    rng = random.Random(5)
+    moments = [
+        Moment(where, call, 1 if call == "init_transactions" else rng.randint(1, 2), rng.uniform(0, 0.02))
+        for where, call in product(("before", "within", "after"), CALLS)
+    ]
+    rng.shuffle(moments)
+    arguments = replay_arguments(folder, broker, topic, refused)
+    for moment in moments:
+        code, lines = replays.run(arguments, moment)
+        assert (code, lines) == (-signal.SIGKILL, []) or (code == 0 and moment.where == "within")
+        sent = values_in(broker, topic)
+        assert len(sent) == len(set(sent)) < len(good), moment
+    assert replays.run(arguments).code == 0
+    assert values_in(broker, topic) == sorted(good)
+    assert replays.run([*arguments, "--dry-run"]).lines == [
+        f"0 dead letters would be sent again to {topic.name}",
+        "60 stay: undecodable 60",
+    ]
+    assert replays.run(replay_arguments(folder, broker, topic, refused, "--reason", "undecodable")).code == 0
+    assert values_in(broker, topic) == sorted(good + bad)
+
+
+def test_of_two_runs_at_once_the_first_ends_with_a_line_and_nothing_is_sent_twice(
+    folder, broker, topic, refused, collections, now, replays
+):
+    """Wherever the first is when the second begins, which does all that is left."""
+    arguments, good, bad = replay_arguments(folder, broker, topic, refused), [], []
+    what_was_done = "what was done is committed, run it again"
+    line = f"hushgram: --kafka: topic {refused.name!r}: another run of the same --group has begun; {what_was_done}"
+    for seed, call in enumerate(CALLS[1:]):
+        more = make_letters(broker, topic, refused, collections, now - 1000 * seed, 10, seed)
+        for letters, own in zip((good, bad), more, strict=True):
+            letters += own
+        first = replays.start(arguments, Moment("after", call), "wait")
+        eventually("the first run's moment", lambda first=first: first.waits)
+        assert replays.run(arguments).code == 0
+        first.go_on()
+        assert first.end() == (2, [line]), call
+        assert values_in(broker, topic) == sorted(good)
+    assert replays.run(replay_arguments(folder, broker, topic, refused, "--reason", "undecodable")).code == 0
+    assert values_in(broker, topic) == sorted(good + bad)
 
 
 def test_a_stream_that_writes_its_dead_letters_again_after_a_replay_does_not_have_them_sent_again(

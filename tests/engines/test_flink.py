@@ -14,13 +14,15 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from devtools.processes import eventually
+from hushgram import load_collections
 from hushgram.pipelines.cli import command
-from hushgram.pipelines.results import best, read_results
+from hushgram.pipelines.results import best, read_results, result_files
 from hushgram.schemas.avro_schemas import REPORT_BATCH
+from hushgram.schemas.messages import encode_message
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.tallies import Tallies, encode
 from tests.helpers.reports import compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
-from tests.helpers.streams import Stream, check_on_time_panes, make_mixed_stream, read_tallies
+from tests.helpers.streams import MINUTE, Stream, check_on_time_panes, make_mixed_stream, read_tallies
 from tests.helpers.tables import read_rows
 
 ROOT = Path(__file__).parents[2]
@@ -230,6 +232,57 @@ def test_a_job_resumes_from_a_savepoint_or_a_checkpoint(collections, topic, on_f
     resumed_run.until_tallies(compute_tallies(list(collections.values()), first.accepted))
     _wait_until_all_is_read(topic)  # the repeated ones too
     resumed_run.until_tallies(compute_tallies(list(collections.values()), first.accepted))
+
+
+LATE = """
+collections:
+  commute:
+    domain: {low: 0, high: 180}
+    buckets: 16
+    epsilon: 1.0
+    windows: {size: 1m, max_delay: 2s, max_age: 1h, early: 1s, late_growth: 50%}
+"""
+
+
+def test_late_reports_that_are_held_back_outlive_the_job_in_its_savepoint(folder, topic, on_flink, cluster, now):
+    path = folder / "late.yaml"
+    path.write_text(LATE)
+    [collection] = load_collections(path).values()
+    window, other_window = (now // MINUTE * MINUTE - minutes * MINUTE for minutes in (20, 10))
+
+    def send(count, start):
+        """In one message, so that they are counted at once."""
+        row = {"collection": "commute", "revision": bytes.fromhex(collection.revision), "cells": bytes(count)}
+        topic.send([encode_message(REPORT_BATCH, {**row, "event_time": start, "group": None, "id": None})])
+
+    def shown():
+        return {start: sum(counts) for (_, _, start, _), counts in read_tallies(run.output).items()}
+
+    send(100, window)
+    run, job = on_flink(collections=path)
+    eventually("a pane that is not early", lambda: _timings(run.output).get(window) not in (None, "early"), 300)
+    assert shown() == {window: 100}
+    send(40, window)
+    _wait_until_all_is_read(topic)
+    send(7, other_window)  # whoever sees these has counted those before
+    eventually("the other window", lambda: other_window in shown(), 300)
+    assert shown() == {window: 100, other_window: 7}
+    savepoint = cluster.stop_with_savepoint(job)
+    assert shown() == {window: 100, other_window: 7}
+    run, _ = on_flink(f"--savepoint_path={savepoint}", collections=path)
+    send(10, window)  # with the 40 before, half of what was shown
+    eventually("the late pane", lambda: shown() == {window: 150, other_window: 7}, 300)
+    assert _timings(run.output)[window] == "late"
+
+
+def _timings(output):
+    """By window the timing of its best pane so far."""
+    if not result_files(str(output), "snapshots"):
+        return {}
+    return {
+        snapshot.key.window_start: snapshot.pane.timing
+        for snapshot in read_results(str(output), "snapshots", Snapshot.from_avro)
+    }
 
 
 def test_a_batch_job_on_flink_gives_the_results_of_a_local_run(folder, collections, cluster, tmp_path):

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from pyiceberg.utils.config import Config
 
-from devtools import IcebergCatalog
 from devtools.processes import eventually, free_port
 from hushgram import load_collections
 from hushgram.pipelines.cli import command
@@ -20,41 +19,22 @@ from hushgram.pipelines.results import best, read_results
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.sinks import iceberg
 from hushgram.transforms.sinks.iceberg import Writer, write_all
-from hushgram.transforms.sinks.iceberg_tables import TableName, open_catalog, prepare_table
+from hushgram.transforms.sinks.iceberg_tables import TableName, prepare_table
 from tests.helpers.documents import read_examples
-from tests.helpers.lakes import NAME, load_table, make_panes, read_table, to_records
+from tests.helpers.lakes import NAME, load_table, make_panes, read_table, read_written, to_records
 from tests.helpers.reports import compute_tallies, encode_avro_file, make_report_rows
 from tests.helpers.streams import make_mixed_stream, read_panes
 from tests.helpers.tables import make_snapshot
-from tests.helpers.tools import run_or_skip
 
 ROOT = Path(__file__).parents[2]
 SINK = f"iceberg:{NAME}"
+PATIENCE = 300
+"""Seconds: on a busy machine a catalogue that has thawed takes long over requests that were given up meanwhile."""
 YAML = """
 collections:
   commute: {domain: {low: 0, high: 180, unit: minutes}, buckets: 32, epsilon: 1.0, groups: [DE, "a/b"]}
   mean: {domain: {low: -5, high: 5}, epsilon: 1.0, mechanism: piecewise, windows: {size: 2h, every: 1h}}
 """
-
-
-@pytest.fixture(scope="module")
-def catalog(folder):
-    service = IcebergCatalog(folder / "iceberg")
-    run_or_skip(service.start)
-    yield service
-    service.stop()
-
-
-@pytest.fixture
-def lake(catalog, monkeypatch):
-    """The catalogue without the table, and the environment of those who may use it."""
-    for name, value in catalog.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
-    tables = open_catalog(NAME.catalog)
-    if tables.table_exists(NAME.identifier):
-        tables.drop_table(NAME.identifier)
-    return catalog
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +44,6 @@ def reports(tmp_path_factory):
     for seed, collection in enumerate(load_collections(base / "collections.yaml").values()):
         (base / f"{collection.name}.avro").write_bytes(encode_avro_file(make_report_rows(collection, 1000, seed)))
     return ["--collections", str(base / "collections.yaml"), "--input", str(base / "*.avro"), "--as-of", "2026-06-01"]
-
-
-def read_written(*outputs):
-    snapshots = (s for output in outputs for s in read_results(str(output), "snapshots", Snapshot.from_avro))
-    return to_records(best(snapshots))
 
 
 # Behaviour -----------------------------------------------------------------------------------------------------------
@@ -166,7 +141,7 @@ def environment():
 
 def write_in_thread(*snapshots):
     results = []
-    thread = threading.Thread(target=lambda: results.append(write_all(NAME, 60, snapshots)), daemon=True)
+    thread = threading.Thread(target=lambda: results.append(write_all(NAME, PATIENCE, snapshots)), daemon=True)
     thread.start()
     return thread, results
 
@@ -181,9 +156,9 @@ def test_a_catalogue_that_is_killed_or_frozen_is_waited_for(lake, caplog, monkey
     writer.write([make_snapshot()])
     lake.kill()
     thread, results = write_in_thread(make_snapshot(), make_snapshot(group="DE"))
-    wait_for_line(caplog, f"--sink {SINK}: waiting, for at most 1m: ")
+    wait_for_line(caplog, f"--sink {SINK}: waiting, for at most 5m: ")
     lake.start()
-    thread.join(60)
+    thread.join(PATIENCE)
     assert results == [1]
     wait_for_line(caplog, f"--sink {SINK}: back after ")
 
@@ -196,7 +171,7 @@ def test_a_catalogue_that_is_killed_or_frozen_is_waited_for(lake, caplog, monkey
         monkeypatch.setattr(iceberg, "ANSWER_SECONDS", 60.0)
     finally:
         process.signal(signal.SIGCONT)
-    thread.join(60)
+    thread.join(PATIENCE)
     assert len(results) == 1, "an attempt that was given up may be the one that was committed"
     assert read_table() == to_records([make_snapshot(generation=1), make_snapshot(group="DE")])
 

@@ -7,10 +7,7 @@ import threading
 import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import datetime
-from itertools import chain
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import psycopg
@@ -22,21 +19,13 @@ from devtools.processes import Process, eventually, free_port, stop
 from hushgram import Collection, CollectionError, load_collections
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.results import best, read_results
-from hushgram.schemas.avro_schemas import SNAPSHOT
-from hushgram.schemas.records import Events, Snapshot
+from hushgram.schemas.records import Snapshot
 from hushgram.transforms.sinks.patience import OUTAGES
-from hushgram.transforms.sinks.postgresql import CONNECTION, Writer, connect, prepare_tables, values
-from hushgram.transforms.sinks.postgresql_migrations import (
-    MIGRATIONS,
-    PostgreSQLError,
-    columns,
-    migrate,
-    prepare,
-    version,
-)
+from hushgram.transforms.sinks.postgresql import CONNECTION, Writer, prepare_tables, values
+from hushgram.transforms.sinks.postgresql_table import PostgreSQLError
 from tests.helpers.documents import read_examples
 from tests.helpers.reports import HOUR, START, encode_avro_file, make_report_rows
-from tests.helpers.tables import HOSTILE, MEAN, WAVE, make_snapshot, read_rows
+from tests.helpers.tables import HOSTILE, MEAN, WAVE, make_snapshot, read_rows, write_snapshots
 
 ROOT = Path(__file__).parents[2]
 YAML = f"""
@@ -66,23 +55,7 @@ def read_written(output):
     return [snapshot.to_avro() for snapshot in snapshots]
 
 
-def write_snapshots(server, snapshots):
-    with closing(Writer(server.url)) as writer:
-        return writer.write(snapshots)
-
-
 # Laws ----------------------------------------------------------------------------------------------------------------
-
-
-def test_the_table_is_that_of_the_schema(postgres):
-    prepare_tables(postgres.url)
-    query = """SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute
-        WHERE attrelid = 'hushgram_snapshots'::regclass AND attnum > 0 AND attgenerated = '' ORDER BY attnum"""
-    with postgres.connect() as connection:
-        rows = connection.execute(query).fetchall()
-    assert {name: kind.replace("timestamp with time zone", "timestamptz") for name, kind, _ in rows} == columns()
-    optional = [name for name, _, required in rows if not required]
-    assert optional == [field["name"] for field in SNAPSHOT.parsed["fields"] if isinstance(field["type"], list)]
 
 
 panes = st.builds(
@@ -468,107 +441,3 @@ def test_a_database_that_cannot_hold_labels_or_takes_no_writes_is_one_line(postg
         with postgres.connect() as connection:
             connection.execute("DROP DATABASE old")
             connection.execute("DROP DATABASE replica")
-
-
-# Migrations ----------------------------------------------------------------------------------------------------------
-
-NOW = len(MIGRATIONS)
-LATER = (*MIGRATIONS, "ALTER TABLE hushgram_snapshots ADD COLUMN note text")
-ALL_VERSIONS = [(number,) for number in range(1, NOW + 2)]
-
-
-def test_tables_of_an_older_version_are_brought_up_to_date_with_all_they_hold(postgres):
-    prepare_tables(postgres.url)
-    write_snapshots(postgres, [make_snapshot()])
-    before = read_rows(postgres)
-    with connect(postgres.url) as connection:
-        assert version(connection) == NOW
-        prepare(connection, LATER)
-        assert version(connection) == NOW + 1
-        prepare(connection, LATER)
-        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == ALL_VERSIONS
-        assert connection.execute("SELECT note FROM hushgram_snapshots").fetchall() == [(None,)]
-    assert read_rows(postgres) == before
-    with pytest.raises(PostgreSQLError, match=f"newer hushgram: version {NOW + 1}, and this one knows {NOW}"):
-        prepare_tables(postgres.url)
-    # A writer that started before the migration goes on.
-    assert write_snapshots(postgres, [make_snapshot(generation=1)]) == 1
-
-
-@pytest.mark.parametrize("earlier", range(1, NOW))
-def test_rows_of_earlier_versions_stay_and_gain_columns_that_are_null(postgres, earlier):
-    """A table as the earlier version made and filled it."""
-    later = set(chain.from_iterable(SNAPSHOT.additions[earlier - 1 :]))
-    first = replace(make_snapshot(), **dict.fromkeys(later & vars(make_snapshot()).keys() - {"key"}))
-    with connect(postgres.url) as connection:
-        migrate(connection, MIGRATIONS[:earlier])
-        old_columns = {name: kind for name, kind in columns().items() if name not in later}
-        column_list = ", ".join(f'"{name}"' for name in old_columns)
-        placeholders = ", ".join(f"%({name})s::{kind}" for name, kind in old_columns.items())
-        connection.execute(f"INSERT INTO hushgram_snapshots ({column_list}) VALUES ({placeholders})", values(first))
-        prepare(connection)
-        assert version(connection) == NOW
-    assert read_rows(postgres) == [first.to_avro()]
-    newer = replace(
-        make_snapshot(generation=1), events=Events(START, START + 5, 7), heavy_low_end=0.97, time_zone="Europe/Berlin"
-    )
-    assert write_snapshots(postgres, [newer]) == 1
-    assert read_rows(postgres) == [newer.to_avro()]
-    with connect(postgres.url) as connection:
-        query = (
-            "SELECT to_char(window_start AT TIME ZONE coalesce(time_zone, 'UTC'), 'HH24:MI') FROM hushgram_snapshots"
-        )
-        start = datetime.fromtimestamp(newer.key.window_start / 1000, ZoneInfo("Europe/Berlin"))
-        assert connection.execute(query).fetchall() == [(f"{start:%H:%M}",)]
-
-
-def test_rows_of_earlier_versions_get_the_key_that_they_would_have_today(postgres):
-    made = [
-        replace(
-            made, key=replace(made.key, collection=name, group=group, window_start=START + odd, window_end=START + 1)
-        )
-        for made in [make_snapshot()]
-        for name in ("commute", *HOSTILE)
-        for group, odd in ((None, 0), ("all", 1), *((label, 1_000) for label in HOSTILE))
-    ]
-    with connect(postgres.url) as connection:
-        prepare(connection, MIGRATIONS[:4])
-        write_snapshots(postgres, made)
-        connection.execute("ALTER TABLE hushgram_snapshots DROP COLUMN key")
-        connection.execute("DELETE FROM hushgram_migrations WHERE version >= 4")
-        migrate(connection, MIGRATIONS[:4])
-    assert sorted(row["key"] for row in read_rows(postgres)) == sorted({snapshot.key.text for snapshot in made})
-
-
-def test_a_migration_that_fails_leaves_everything_as_it_was(postgres):
-    with connect(postgres.url) as connection:
-        with pytest.raises(psycopg.errors.UndefinedTable):
-            migrate(connection, (*LATER, "ALTER TABLE nowhere ADD COLUMN note text"))
-        assert version(connection) == 0
-        migrate(connection, MIGRATIONS)
-        with pytest.raises(psycopg.errors.UndefinedTable):
-            migrate(connection, (*LATER, "ALTER TABLE nowhere ADD COLUMN note text"))
-        assert version(connection) == NOW
-        migrate(connection, LATER)
-        assert version(connection) == NOW + 1
-
-
-def test_concurrent_starts_migrate_the_tables_once(postgres):
-    errors, barrier = [], threading.Barrier(6)
-
-    def prepare_at_once():
-        with connect(postgres.url) as connection:
-            barrier.wait()
-            try:
-                prepare(connection, LATER)
-            except psycopg.Error as error:
-                errors.append(error)
-
-    threads = [threading.Thread(target=prepare_at_once) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    with connect(postgres.url) as connection:
-        assert connection.execute("SELECT version FROM hushgram_migrations ORDER BY 1").fetchall() == ALL_VERSIONS

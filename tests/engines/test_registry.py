@@ -1,5 +1,6 @@
 """A real schema registry: schemas in it, messages that name them, evolution both ways, and a stream without it."""
 
+import argparse
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,16 +12,15 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from devtools.processes import HOST, eventually, free_port
 from hushgram.pipelines.cli import command
+from hushgram.pipelines.runners import FLINK
+from hushgram.pipelines.stream import add_arguments, job_of
 from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH, SNAPSHOT
 from hushgram.schemas.framing import FRAME, frame, parse_id
-from hushgram.schemas.messages import MARKER as SINGLE_OBJECT
 from hushgram.schemas.messages import decode_reports, reframe
 from hushgram.transforms.schema_registry import RegistryClient, RegistryError, SchemaRegistry
 from tests.helpers.reports import compute_tallies, make_report_rows
-from tests.helpers.schemas import encode_foreign, older_report, with_field
+from tests.helpers.schemas import NEWER, encode_foreign, frames_of, older_report, with_field
 from tests.helpers.streams import make_mixed_stream, read_topic
-
-NEWER = with_field(REPORT.text, {"name": "battery", "type": ["null", "int"], "default": None})
 
 
 @pytest.fixture
@@ -104,14 +104,6 @@ def test_a_registry_that_is_away_is_waited_for(registry, client, caplog, monkeyp
         impatient.schema(frame(1))
 
 
-def frames_of(client):
-    return {
-        SINGLE_OBJECT + fingerprint: frame(client.id_of(definition, version))
-        for definition in (REPORT, REPORT_BATCH)
-        for fingerprint, version in definition.versions.items()
-    }
-
-
 def test_a_stream_without_its_registry_is_late_and_exact(
     broker, registry, client, collections, topic, prism, now, start_stream
 ):
@@ -145,6 +137,22 @@ def test_a_stream_without_its_registry_is_late_and_exact(
     assert len(places) == expected
     assert sum(part["hushgram.reason"] == b"unknown_schema" for part in headers) >= len(unknown)
     assert set(dead) <= {*stream.messages, *framed, *unknown}
+
+
+@pytest.mark.parametrize("registry_asked", [False, True])
+@pytest.mark.parametrize("letters_asked", [False, True])
+def test_a_stream_asks_for_headers_and_keys_if_it_needs_them(
+    folder, broker, registry, topic, registry_asked, letters_asked
+):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    arguments = [f"--collections={folder / 'collections.yaml'}", f"--output={folder / 'never'}", *topic.options]
+    if registry_asked:
+        arguments += ["--schema-registry", registry.url]
+    if letters_asked:
+        arguments += [f"--dead-letters=kafka:{broker.create_topic(f'{topic.name}-refused')}"]
+    source = job_of(parser.parse_args(arguments), FLINK).source
+    assert (source.headers, source.whole) == (registry_asked, letters_asked)
 
 
 def test_live_simulation_can_write_framed(folder, broker, registry, client, topic):

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyiceberg.table import Table
 
+from hushgram.pipelines.results import best, read_results
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.sinks.iceberg import Writer
 from hushgram.transforms.sinks.iceberg_tables import TableName, open_catalog
@@ -41,6 +42,12 @@ def to_records(snapshots: Iterable[Snapshot]) -> list[dict[str, Any]]:
     return sorted(
         ({**record, "quantiles": record["quantiles"] or []} for record in records), key=lambda r: str(r["key"])
     )
+
+
+def read_written(*outputs: Path) -> list[dict[str, Any]]:
+    """The same of the best snapshots that runs have written to files."""
+    snapshots = (s for output in outputs for s in read_results(str(output), "snapshots", Snapshot.from_avro))
+    return to_records(best(snapshots))
 
 
 def make_panes() -> list[Snapshot]:

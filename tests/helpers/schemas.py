@@ -8,13 +8,20 @@ from typing import Any
 
 import fastavro
 
-from hushgram.schemas.avro_schemas import REPORT
+from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH
+from hushgram.schemas.framing import frame
+from hushgram.schemas.messages import MARKER
+from hushgram.transforms.schema_registry import RegistryClient
 
 
 def with_field(text: str, field: dict[str, Any]) -> str:
     """A schema with a field more, at the end."""
     schema = json.loads(text)
     return json.dumps({**schema, "fields": [*schema["fields"], field]})
+
+
+NEWER = with_field(REPORT.text, {"name": "battery", "type": ["null", "int"], "default": None})
+"""A Report as it may be one day."""
 
 
 def older_report() -> str:
@@ -28,3 +35,12 @@ def encode_foreign(text: str, record: dict[str, Any]) -> bytes:
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, json.loads(text), record)
     return stream.getvalue()
+
+
+def frames_of(client: RegistryClient) -> dict[bytes, bytes]:
+    """By the beginning of a message in the single-object encoding, the one that names the same schema by its id."""
+    return {
+        MARKER + fingerprint: frame(client.id_of(definition, version))
+        for definition in (REPORT, REPORT_BATCH)
+        for fingerprint, version in definition.versions.items()
+    }

@@ -49,12 +49,15 @@ class Stream:
     accepted: list[dict[str, Any]] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     of_unknown_number: int = 0
+    refused_messages: list[bytes | None] = field(default_factory=list)
+    """All that are refused but those that repeat an id."""
 
     def add(self, other: Stream) -> None:
         self.messages += other.messages
         self.accepted += other.accepted
         self.refused += other.refused
         self.of_unknown_number += other.of_unknown_number
+        self.refused_messages += other.refused_messages
 
 
 def make_mixed_stream(collections: Mapping[str, Collection], now: int, seed: int, count: int = 300) -> Stream:
@@ -100,7 +103,8 @@ def make_mixed_stream(collections: Mapping[str, Collection], now: int, seed: int
     noise: list[bytes | None] = [None, b"", rng.bytes(40)]
     stream.of_unknown_number = len(noise)
 
-    stream.messages = [*singles, *packed, *refused, *truncated, *noise]
+    stream.refused_messages = [*refused, *truncated, *noise]
+    stream.messages = [*singles, *packed, *stream.refused_messages]
     random.Random(seed).shuffle(stream.messages)
     return stream
 
@@ -226,9 +230,13 @@ class Topic:
     def options(self) -> list[str]:
         return ["--kafka", self.broker.address, "--topic", self.name]
 
-    def send(self, messages: Iterable[bytes | None]) -> None:
+    def send(
+        self, messages: Iterable[bytes | None], headers: Mapping[bytes | None, list[tuple[str, bytes]]] | None = None
+    ) -> None:
+        """`headers` by message, of those that have any."""
         for message in messages:
-            self.producer.produce(self.name, message, partition=self.sent_count % self.partitions)
+            own = (headers or {}).get(message)
+            self.producer.produce(self.name, message, partition=self.sent_count % self.partitions, headers=own)
             self.sent_count += 1
         assert self.producer.flush(60) == 0
 

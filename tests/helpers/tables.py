@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from psycopg.rows import dict_row
 from hushgram import Collection
 from hushgram.schemas.records import Key, Pane, Snapshot
 from hushgram.transforms.estimation import snapshots
+from hushgram.transforms.sinks.postgresql import Writer
 from hushgram.transforms.tallies import Tallies
 from tests.helpers.reports import HOUR, START
 
@@ -43,6 +46,11 @@ def make_snapshot(
     key = Key(collection.name, group, start, start + HOUR)
     tallies = Tallies({collection.revision: (reports, counts)} if reports else {})
     return snapshots(collection, [(key, Pane(generation, index, timing), tallies)])[0]
+
+
+def write_snapshots(server: Any, snapshots: Sequence[Snapshot]) -> int:
+    with closing(Writer(server.url)) as writer:
+        return writer.write(snapshots)
 
 
 def read_rows(server: Any) -> list[dict[str, Any]]:

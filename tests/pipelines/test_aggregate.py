@@ -8,12 +8,16 @@ import fastavro
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
 from hushgram import load_collections
+from hushgram.pipelines import aggregate, runners
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.results import read_results
 from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.records import DeadLetter, Histogram, Snapshot
+from hushgram.transforms import deduplication
+from hushgram.transforms.spilling import read_piece
 from tests.helpers.reports import HOUR, START, compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
 from tests.helpers.streams import read_tallies, unpack_batches
 
@@ -169,13 +173,41 @@ def test_a_rerun_writes_the_same_files(job, output, tmp_path):
     [
         ["--fanout=3"],
         pytest.param(["--direct_num_workers=2", "--direct_running_mode=multi_processing"], marks=pytest.mark.slow),
-        ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
+        ["--direct_num_workers=2"],
     ],
     ids=["fanout", "processes", "threads"],
 )
 def test_counts_do_not_depend_on_fanout_processes_or_threads(job, output, tmp_path, options):
     assert run_aggregate(job, tmp_path, *options) == 0
     assert read_tallies(tmp_path) == read_tallies(output)
+
+
+@pytest.mark.parametrize("mode", ["multi_threading", "multi_processing"])
+def test_several_workers_are_threads_unless_processes_are_asked_for(mode):
+    asked = [f"--direct_running_mode={mode}"] if mode == "multi_processing" else []
+    options = runners.pipeline_with(PipelineOptions(["--runner=FnApiRunner", "--direct_num_workers=2", *asked])).options
+    assert options.view_as(DirectOptions).direct_running_mode == mode
+
+
+@pytest.mark.parametrize("runs_here", [True, False])
+def test_uploads_with_ids_wait_in_files_only_if_all_workers_are_on_this_machine(
+    job, output, tmp_path, monkeypatch, runs_here
+):
+    read = []
+    monkeypatch.setattr(aggregate, "runs_here", lambda options: runs_here)
+    monkeypatch.setattr(deduplication, "read_piece", lambda *place: read.append(place) or read_piece(*place))
+    assert run_aggregate(job, tmp_path) == 0
+    assert read_tallies(tmp_path) == read_tallies(output)
+    assert bool(read) == runs_here
+    assert not list(tmp_path.rglob("spilled"))
+
+
+def test_files_that_a_killed_run_has_left_are_removed_when_it_is_repeated(job, tmp_path):
+    left = tmp_path / "runs" / "named" / "20200101T000000.000000-0" / "spilled" / "piece"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"left")
+    assert run_aggregate(job, tmp_path, "--run=named") == 0
+    assert not left.exists()
 
 
 def test_windows_estimated_in_several_blocks_have_the_same_results(job, output, tmp_path, monkeypatch):

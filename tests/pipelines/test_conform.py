@@ -76,6 +76,7 @@ def test_vectors_pass_the_reference_and_those_who_hide():
     assert examine_vectors(InProcess(mutants.doubled_epsilon), SETS).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutate", mutants.HIDDEN, ids=lambda mutate: mutate.__name__)
 def test_free_draws_find_every_fault_that_hides_while_draws_are_scripted(mutate):
     """The slightest, a tenth more of ε, moves a share by 9 standard errors; 7 are needed, of one value of 12."""
@@ -193,6 +194,7 @@ def test_a_collection_of_ones_own_is_asked_for():
 # Programs -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutate", mutants.NO_CLIENTS, ids=lambda mutate: mutate.__name__)
 def test_a_program_that_is_no_client_has_a_verdict(mutate, monkeypatch):
     monkeypatch.setattr(programs, "PATIENCE", 0.2)

@@ -7,7 +7,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from hushgram.pipelines.cli.logs import Terminal
-from hushgram.transforms.sinks.postgresql_migrations import PostgreSQLError
+from hushgram.transforms.sinks.postgresql_table import PostgreSQLError
 
 
 @pytest.fixture

@@ -1,36 +1,32 @@
 """The Iceberg sink on a catalogue in a file: the best pane of each window, whatever order, repetition or rival."""
 
-import threading
 from dataclasses import replace
 from itertools import count
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 import pytest
 from apache_beam.testing.test_pipeline import TestPipeline as Pipeline
 from apache_beam.testing.test_stream import TestStream as Stream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.exceptions import CommitFailedException, ForbiddenError
-from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, ListType, LongType, NestedField, StringType
+from pyiceberg.types import ListType
 
 from hushgram.pipelines.results import best
 from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.field_types import fields_of
 from hushgram.transforms.sinks import iceberg
-from hushgram.transforms.sinks.iceberg import UpsertIntoIceberg, Writer, is_transient, write_all
+from hushgram.transforms.sinks.iceberg import UpsertIntoIceberg, is_transient, write_all
 from hushgram.transforms.sinks.iceberg_tables import (
     KEY,
     IcebergError,
     TableName,
-    by_day,
     open_catalog,
     prepare_table,
-    table_schema,
 )
 from hushgram.transforms.sinks.patience import OUTAGES
+from tests.helpers.lake_laws import *  # noqa: F403 - laws that hold on every catalogue
 from tests.helpers.lakes import NAME, load_table, read_table, sqlite_settings, to_records
 from tests.helpers.reports import HOUR, START
 from tests.helpers.tables import HOSTILE, MEAN, WAVE, make_snapshot
@@ -109,49 +105,6 @@ def test_any_order_and_repetition_of_panes_ends_with_the_best_of_each(monkeypatc
     assert read_table(name) == to_records(best(pane for bundle in numbered for pane in bundle))
 
 
-def test_concurrent_writers_do_not_lose_the_best_pane_nor_write_it_twice():
-    prepare_table(NAME)
-    snapshots = [make_snapshot(reports=n, start=START + hour * HOUR) for hour in range(3) for n in range(4)]
-    errors = []
-
-    def write_in_parts(seed):
-        order = np.random.default_rng(seed).permutation(len(snapshots))
-        try:
-            for part in np.array_split(order, 3):
-                write_all(NAME, 60, [snapshots[index] for index in part])
-        except IcebergError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=write_in_parts, args=[seed]) for seed in (1, 2, 3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    assert [record["reports"] for record in read_table()] == [3, 3, 3]
-
-
-@pytest.mark.parametrize("there", [[], [make_snapshot(reports=1)], [make_snapshot(group="DE")]])
-@pytest.mark.parametrize("rival", [4, 6])
-def test_a_rival_between_read_and_commit_is_read_too(monkeypatch, there, rival):
-    """Whether rows are added or replaced: pyiceberg alone would add ours to the rival's."""
-    prepare_table(NAME)
-    write(*there)
-    rivals = [make_snapshot(reports=rival, index=9)]
-    original = iceberg._rows
-
-    def rows_after_the_rival(*arguments):
-        if rivals:
-            Writer(NAME).write([rivals.pop()])
-        return original(*arguments)
-
-    monkeypatch.setattr(iceberg, "_rows", rows_after_the_rival)
-    assert write(make_snapshot(reports=5)) == (rival < 5)
-    expected = best([*there, make_snapshot(reports=5), make_snapshot(reports=rival, index=9)])
-    assert read_table() == to_records(expected)
-    assert "commit.retry.num-retries" not in load_table().properties, "others may try again"
-
-
 # Behaviour -----------------------------------------------------------------------------------------------------------
 
 
@@ -205,99 +158,6 @@ def test_what_is_too_large_for_memory_is_left_to_others(monkeypatch, limit):
     for hour in range(4):
         write(make_snapshot(start=START + hour * HOUR))
     assert len(list(load_table().scan().plan_files())) == 4
-
-
-# Other tables --------------------------------------------------------------------------------------------------------
-
-
-def create(schema, **options):
-    catalog = open_catalog(NAME.catalog)
-    catalog.create_namespace(NAME.namespace)
-    return catalog.create_table(NAME.identifier, schema, **options)
-
-
-def test_a_table_of_an_older_version_gains_the_missing_columns_and_keeps_its_rows():
-    later = {*SNAPSHOT.additions[-2]}
-    old = Schema(*(field for field in table_schema().fields if field.name not in later))
-    table = create(old, partition_spec=by_day(old))
-    first = replace(make_snapshot(group="DE"), **dict.fromkeys(later))
-    rows = pa.Table.from_pylist([{**first.to_avro()}], schema=iceberg.arrow_schema(SNAPSHOT)).drop_columns([*later])
-    table.append(rows.cast(table.schema().as_arrow()))
-    prepare_table(NAME)
-    assert {field.name for field in load_table().schema().fields} == {field.name for field in fields_of(SNAPSHOT)}
-    assert load_table().schema().find_field("central_epsilon").doc
-    assert read_table() == to_records([first])
-    assert write(make_snapshot(), make_snapshot(group="DE", generation=1)) == 2
-    assert read_table() == to_records([make_snapshot(), make_snapshot(group="DE", generation=1)])
-
-
-@pytest.mark.parametrize("many_files", [0, 16])
-def test_columns_of_a_newer_version_keep_their_values(monkeypatch, many_files):
-    monkeypatch.setattr(iceberg, "MANY_FILES", many_files)
-    prepare_table(NAME)
-    write(make_snapshot(), make_snapshot(group="DE"))
-    table = load_table()
-    with table.update_schema() as update:
-        update.add_column("note", StringType())
-    rows = table.scan().to_arrow()
-    table.overwrite(rows.set_column(rows.schema.get_field_index("note"), "note", pa.array(["a", "b"], pa.string())))
-    notes = {row[KEY]: row["note"] for row in load_table().scan().to_arrow().to_pylist()}
-    prepare_table(NAME)
-    write(make_snapshot(generation=1), make_snapshot(start=START + HOUR))
-    replaced = make_snapshot().key.text
-    found = {row[KEY]: row["note"] for row in load_table().scan().to_arrow().to_pylist()}
-    assert found == {**notes, replaced: None, make_snapshot(start=START + HOUR).key.text: None}
-
-
-OURS = table_schema().fields
-
-
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ([NestedField(1, "id", LongType(), required=False)], "no column collection; no column window_start"),
-        ([field for field in OURS if field.name != KEY], "no column key"),
-        (
-            [*(field for field in OURS if field.name != "mean"), NestedField(900, "mean", StringType(), required=True)],
-            "column mean is string, not double",
-        ),
-        (
-            [*(field for field in OURS if field.name != "fit"), NestedField(900, "fit", DoubleType(), required=True)],
-            "column fit may not be null",
-        ),
-        (
-            [*OURS, NestedField(900, "tenant", StringType(), required=True)],
-            "column tenant may not be null, and is not one of ours",
-        ),
-    ],
-)
-def test_a_table_of_another_schema_is_refused_and_left_as_it_is(columns, words):
-    before = create(Schema(*columns)).schema()
-    with pytest.raises(IcebergError) as raised:
-        prepare_table(NAME)
-    assert str(raised.value).startswith(f"the table has another schema: {words}")
-    assert "\n" not in str(raised.value)
-    assert load_table().schema() == before
-
-
-def test_concurrent_starts_make_the_table_and_its_columns_once():
-    errors, barrier = [], threading.Barrier(4)
-
-    def prepare():
-        barrier.wait()
-        try:
-            prepare_table(NAME)
-        except IcebergError as error:
-            errors.append(error)
-
-    open_catalog(NAME.catalog)  # SQLite's own tables are not made for several at once
-    threads = [threading.Thread(target=prepare) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    assert [field.name for field in load_table().schema().fields] == [field.name for field in OURS]
 
 
 # Faults --------------------------------------------------------------------------------------------------------------

@@ -156,6 +156,7 @@ NO_ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("garbage", NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_what_no_registry_answers_is_waited_out(make_client, server, garbage, caplog):
     answers = [garbage, garbage, REPORT_ANSWER]

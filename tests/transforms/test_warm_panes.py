@@ -1,6 +1,7 @@
 """Early panes start from one another; what is recorded does not depend on them."""
 
 from dataclasses import replace
+from importlib import import_module
 
 import apache_beam as beam
 import numpy as np
@@ -13,6 +14,7 @@ from apache_beam.transforms.userstate import get_dofn_specs
 from apache_beam.utils.timestamp import Timestamp
 
 from hushgram import Collection, Windows
+from hushgram.estimators.log_spline.search import fit
 from hushgram.estimators.log_spline.warm_start import LARGEST
 from hushgram.quantile_shares import STANDARD_SHARES
 from hushgram.schemas.records import Key
@@ -166,6 +168,38 @@ def test_panes_of_other_estimators_are_estimated_together_and_touch_no_state():
     assert state.value is None
 
 
+@pytest.fixture
+def no_convergence(monkeypatch):
+    """Fits of the log-spline whose steps do not suffice."""
+    module = import_module("hushgram.estimators.log_spline")  # the package's attribute is the function
+
+    def unconverged(basis, counts, start):
+        found = fit(basis, counts, start)
+        return replace(found, posterior=replace(found.posterior, converged=False))
+
+    monkeypatch.setattr(module, "fit", unconverged)
+
+
+def is_that_of_ems(snapshot, pane):
+    """Whether a snapshot says that it is EMS's, and is."""
+    key, (_, _, tallies) = pane
+    [(_, counts)] = tallies.parts.values()
+    expected = replace(SPLINE, estimator="ems").estimate(counts)
+    assert key == snapshot.key
+    return snapshot.estimator == "ems" and (snapshot.probabilities == expected.probabilities).all()
+
+
+def test_panes_that_do_not_converge_are_those_of_ems_say_so_and_leave_no_start(no_convergence):
+    panes = make_panes(SPLINE)
+    for snapshots in (estimate_from_scratch(panes), estimate_one_by_one(panes)[0]):
+        assert all(is_that_of_ems(*pair) for pair in zip(snapshots, panes, strict=True))
+    fn, state = EstimateStream(INDEX, 0), FakeState()
+    fn.start_bundle()
+    state.value = b"an earlier start"
+    list(fn.process(panes[1], state, FakeTimer()))
+    assert state.value is None
+
+
 # In a pipeline -------------------------------------------------------------------------------------------------------
 
 
@@ -192,6 +226,23 @@ def test_a_stream_keeps_the_starts_of_its_windows_apart():
         results | beam.Map(lambda result: Results.snapshots.append(result[0]))
     assert {(snapshot.key, snapshot.pane): snapshot.to_avro() for snapshot in Results.snapshots} == expected
     assert len(Results.snapshots) == len(expected)
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["batch", "stream"])
+def test_a_run_says_which_windows_did_not_converge(streaming, no_convergence):
+    panes = make_panes(SPLINE)
+    Results.snapshots = []
+    stream = Stream()
+    for pane in panes:
+        stream = stream.add_elements([pane])
+    source = stream.advance_watermark_to_infinity() if streaming else beam.Create(panes)
+    arguments = ["--streaming"] if streaming else []
+    with Pipeline(runner="BundleBasedDirectRunner", options=PipelineOptions(arguments)) as pipeline:
+        given = pipeline | source | beam.Map(lambda pane: pane).with_output_types(PaneOfWindow)
+        results = given | EstimateWindows(INDEX, 0)
+        results | beam.Map(lambda result: Results.snapshots.append(result[0]))
+    found = sorted(Results.snapshots, key=lambda snapshot: snapshot.pane.index)
+    assert all(is_that_of_ems(*pair) for pair in zip(found, panes, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ from apache_beam.pvalue import PCollection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import Jsonb
 
+from hushgram.schemas.field_types import TIMESTAMP
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.sinks.patience import DEFAULT_SECONDS, OutOfPatienceError, one_line, patiently
-from hushgram.transforms.sinks.postgresql_migrations import Connection, PostgreSQLError, columns, prepare, upsert
+from hushgram.transforms.sinks.postgresql_migrations import prepare
+from hushgram.transforms.sinks.postgresql_table import TYPES, Connection, PostgreSQLError, columns, upsert
 
 # When a statement fails, psycopg logs a warning and raises the same error, which the sink reports.
 logging.getLogger("psycopg").setLevel(logging.ERROR)
@@ -56,7 +58,7 @@ def values(snapshot: Snapshot) -> dict[str, Any]:
 def _value(value: Any, kind: str) -> Any:
     if value is None:
         return None
-    if kind == "timestamptz":
+    if kind == TYPES[TIMESTAMP]:
         return EPOCH + timedelta(milliseconds=value)
     if kind == "jsonb":
         return Jsonb([{name: _or_null(number) for name, number in part.items()} for part in value], dumps=json.dumps)

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
 
 import psycopg
-from psycopg.rows import tuple_row
 
-from hushgram.schemas.avro_schemas import SNAPSHOT
-from hushgram.schemas.field_types import TIMESTAMP, FieldType, fields_of
+from hushgram.transforms.sinks.postgresql_table import (
+    ELSEWHERE,
+    TABLE,
+    Connection,
+    PostgreSQLError,
+    ask,
+    check_table,
+)
 
-Connection = psycopg.Connection[Any]
-
-TABLE = "hushgram_snapshots"
-KEY = ("collection", "window_start", "window_end", "group_key")
 LOCK = int.from_bytes(b"hushgram", "big")
 """The advisory lock of those who migrate: of two that start at once, the second waits, and finds all done."""
+NAMES_TAKEN = (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateColumn)
+"""By something that we did not make: what we did is in `hushgram_migrations`."""
 
 MIGRATIONS = (
     """
@@ -114,7 +116,7 @@ MIGRATIONS = (
     COMMENT ON COLUMN hushgram_snapshots.epsilon IS 'That of current devices, towards whoever sees a report.';
     COMMENT ON COLUMN hushgram_snapshots.mechanism IS 'That of current devices.';
     """,
-    # Rows that are there get the key that `Key.text` would give them. A writer of an older version adds none.
+    # Rows that are there get the key that `Key.text` would give them. A writer of an older version gives none.
     r"""
     ALTER TABLE hushgram_snapshots ADD COLUMN key text;
     COMMENT ON COLUMN hushgram_snapshots.key
@@ -307,50 +309,41 @@ MIGRATIONS = (
     COMMENT ON COLUMN hushgram_buckets.density_high
         IS 'The upper 95 % bound of the average density in that bin, all at once.';
     """,
+    # A writer of an older version may still be at work, and gives no key: the table makes it, as above.
+    r"""
+    CREATE OR REPLACE FUNCTION hushgram_make_key() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE
+        label text;
+        names text[] := '{}';
+    BEGIN
+        FOREACH label IN ARRAY ARRAY[NEW.collection, NEW."group"] LOOP
+            names := names || CASE WHEN label IS NULL THEN '(all)' ELSE (
+                SELECT coalesce(string_agg(
+                    CASE WHEN part ~ '^[A-Za-z0-9_.~-]$' THEN part
+                         ELSE upper(regexp_replace(encode(convert_to(part, 'UTF8'), 'hex'), '(..)', '%\1', 'g')) END,
+                    '' ORDER BY place
+                ), '')
+                FROM regexp_split_to_table(label, '') WITH ORDINALITY AS parts (part, place)
+            ) END;
+        END LOOP;
+        NEW.key := concat_ws('/', names[1], names[2],
+            replace(to_char(NEW.window_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), '.000', '') || 'Z',
+            replace(to_char(NEW.window_end AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), '.000', '') || 'Z'
+        );
+        RETURN NEW;
+    END
+    $$;
+    CREATE TRIGGER hushgram_make_key BEFORE INSERT OR UPDATE ON hushgram_snapshots
+        FOR EACH ROW WHEN (NEW.key IS NULL) EXECUTE FUNCTION hushgram_make_key();
+    UPDATE hushgram_snapshots SET key = NULL WHERE key IS NULL;
+    ALTER TABLE hushgram_snapshots ALTER COLUMN key SET NOT NULL;
+    """,
 )
-
-TYPES = {
-    "string": "text",
-    "int": "integer",
-    "long": "bigint",
-    "double": "double precision",
-    "boolean": "boolean",
-    TIMESTAMP: "timestamptz",
-}
-
-
-class PostgreSQLError(Exception):
-    """Something about the database that a person has to put right."""
-
-
-def columns() -> dict[str, str]:
-    """The columns of a snapshot and their types, from the Avro schema; arrays of records are JSON."""
-    return {field.name: _type(field.type) for field in fields_of(SNAPSHOT)}
-
-
-def _type(kind: FieldType) -> str:
-    if kind.items is not None:
-        return "jsonb" if kind.items.fields else f"{_type(kind.items)}[]"
-    return TYPES[kind.kind]
-
-
-def upsert() -> str:
-    """The statement that writes a snapshot, unless one is there that is as good or better (`Snapshot.rank`)."""
-    names = {name: f'"{name}"' for name in columns()}
-    values = ", ".join(f"%({name})s::{kind}" for name, kind in columns().items())
-    new = ", ".join(f"{quoted} = excluded.{quoted}" for quoted in names.values())
-    ranks = [
-        ", ".join(f"{row}.{name}" for name in ("generation", "reports", "pane_index")) for row in ("old", "excluded")
-    ]
-    return (
-        f"INSERT INTO {TABLE} AS old ({', '.join(names.values())}) VALUES ({values}) "
-        f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {new} WHERE ({ranks[0]}) < ({ranks[1]})"
-    )
 
 
 def prepare(connection: Connection, migrations: Sequence[str] = MIGRATIONS) -> None:
     """The tables are there, up to date, and may be written; or the error that says what is missing."""
-    encoding, read_only = _ask(
+    encoding, read_only = ask(
         connection, "SELECT current_setting('server_encoding'), current_setting('transaction_read_only')"
     )
     if encoding != "UTF8":
@@ -358,9 +351,10 @@ def prepare(connection: Connection, migrations: Sequence[str] = MIGRATIONS) -> N
     if read_only == "on":
         raise PostgreSQLError("the server takes no writes, as a replica does: name the primary one")
     migrate(connection, migrations)
+    check_table(connection)
     for right in ("SELECT", "INSERT", "UPDATE"):
-        if _ask(connection, "SELECT has_table_privilege(%s, %s)", TABLE, right) != (True,):
-            [user] = _ask(connection, "SELECT current_user")
+        if ask(connection, "SELECT has_table_privilege(%s, %s)", TABLE, right) != (True,):
+            [user] = ask(connection, "SELECT current_user")
             raise PostgreSQLError(f"{user} may not write: GRANT SELECT, INSERT, UPDATE ON {TABLE} TO {user}")
 
 
@@ -377,6 +371,9 @@ def migrate(connection: Connection, migrations: Sequence[str] = MIGRATIONS) -> N
         except psycopg.errors.InsufficientPrivilege as error:
             advice = "the tables have to be created or changed: let somebody who may do so start a run once"
             raise PostgreSQLError(f"{error.diag.message_primary}; {advice}") from None
+        except NAMES_TAKEN as error:
+            advice = f"rename it, or {ELSEWHERE}"
+            raise PostgreSQLError(f"{error.diag.message_primary}, and is not hushgram's: {advice}") from None
 
 
 def _apply(connection: Connection, migrations: Sequence[str], found: int) -> None:
@@ -393,14 +390,10 @@ def _apply(connection: Connection, migrations: Sequence[str], found: int) -> Non
 
 def version(connection: Connection) -> int:
     """How many migrations the tables have had; 0 is a database without them."""
-    if _ask(connection, "SELECT to_regclass('hushgram_migrations') IS NULL") == (True,):
+    if ask(connection, "SELECT to_regclass('hushgram_migrations') IS NULL") == (True,):
         return 0
-    [found] = _ask(connection, "SELECT coalesce(max(version), 0) FROM hushgram_migrations")
+    try:
+        [found] = ask(connection, "SELECT coalesce(max(version), 0) FROM hushgram_migrations")
+    except (psycopg.errors.UndefinedColumn, psycopg.errors.DatatypeMismatch):
+        raise PostgreSQLError(f"table hushgram_migrations is not hushgram's: rename it, or {ELSEWHERE}") from None
     return int(found)
-
-
-def _ask(connection: Connection, query: str, *values: object) -> tuple[Any, ...]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        found = cursor.execute(query, values or None).fetchone()
-        assert found is not None
-        return found

@@ -17,7 +17,7 @@ from hushgram.pipelines.cli import command
 from hushgram.schemas.avro_schemas import REPORT
 from hushgram.schemas.messages import encode_message
 from tests.helpers.collectors import COLLECTIONS, YAML, as_kept, count_reports, make_row, read_batches
-from tests.helpers.forked import Forks
+from tests.helpers.forked_collectors import Forks
 from tests.helpers.reports import compute_tallies
 from tests.helpers.senders import Sender, bodies_of
 from tests.helpers.streams import read_tallies
