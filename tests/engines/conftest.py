@@ -17,6 +17,8 @@ from devtools.processes import Process, eventually, stop
 from hushgram import load_collections
 from hushgram.pipelines.cli import command
 from hushgram.transforms.sinks.iceberg_tables import open_catalog
+from tests.helpers import guarded_broker
+from tests.helpers.guarded_broker import GuardedBroker
 from tests.helpers.lakes import NAME
 from tests.helpers.pools import run_beam_pool
 from tests.helpers.streams import YAML, Topic, count_letters, read_tallies
@@ -47,6 +49,24 @@ def collections(folder):
 @pytest.fixture(scope="session")
 def broker(folder):
     yield from _run_service(Broker(folder / "kafka"))
+
+
+@pytest.fixture(scope="session")
+def guarded(folder):
+    yield from _run_service(GuardedBroker(folder / "guarded"))
+
+
+@pytest.fixture
+def login(tmp_path):
+    """The options of somebody who has a password."""
+
+    def options(user, password="secret"):
+        file = tmp_path / f"{user}.properties"
+        lines = guarded_broker.login(user, password).items()
+        file.write_text("# who we are\n" + "".join(f"{name}={value}\n" for name, value in lines))
+        return ["--kafka-properties", str(file)]
+
+    return options
 
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,6 @@ from hushgram.transforms.sources.splittable import REST_SECONDS
 from tests.helpers.streams import Topic, read_topic, recreate
 from tests.helpers.tables import make_snapshot
 
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=admin password=secret"
-
 
 def run_stream(folder, address, *more):
     arguments = ["--collections", str(folder / "collections.yaml"), "--output", str(folder / "never")]
@@ -48,41 +46,10 @@ def test_a_topic_that_does_not_exist_ends_the_command_with_a_line(folder, broker
     assert "Unknown topic" in line
 
 
-@pytest.fixture(scope="module")
-def broker_with_password(folder):
-    """A broker that asks for a password."""
-    server = {
-        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.clients.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.clients.plain.sasl.jaas.config": f"{PLAIN} user_admin=secret;",
-    }
-    client = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
-    client |= {"sasl.username": "admin", "sasl.password": "secret"}
-    with Broker(folder / "guarded", properties=server, client=client) as running:
-        running.create_topic("reports")
-        yield running
-
-
 @pytest.mark.parametrize(("password", "code"), [("wrong", 2), ("secret", 0)])
-def test_kafka_credentials_come_from_a_file_and_are_not_printed(
-    folder, broker_with_password, tmp_path, capsys, password, code
-):
-    file = tmp_path / "kafka.properties"
-    file.write_text(
-        "# who we are\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-        f"sasl.username=admin\nsasl.password={password}\n"
-    )
-    source = [
-        "--collections",
-        str(folder / "collections.yaml"),
-        "--kafka",
-        broker_with_password.address,
-        "--topic",
-        "reports",
-    ]
-    arguments = [*source, "--reports", "10", "--kafka-properties", str(file)]
-    assert command.main(["simulate", *arguments]) == code
+def test_kafka_credentials_come_from_a_file_and_are_not_printed(folder, guarded, login, capsys, password, code):
+    source = ["--collections", str(folder / "collections.yaml"), "--kafka", guarded.address, "--topic", "reports"]
+    assert command.main(["simulate", *source, "--reports", "10", *login("admin", password)]) == code
     output = capsys.readouterr()
     if code:
         assert "uthentication" in output.err

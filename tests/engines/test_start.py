@@ -3,26 +3,14 @@
 import json
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from devtools import Broker
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.cli.console import check_target
 from hushgram.pipelines.schemas import ALL
 from hushgram.schemas.avro_schemas import DEAD_LETTER
 from hushgram.transforms.schema_registry import client_of
 from tests.helpers.scripted_registry import JSON, run_registry
-
-LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required username=admin password=secret"
-TOPICS = ("reports", "readable", "writable", "hidden")
 
 
 @pytest.fixture
@@ -44,51 +32,6 @@ def run(folder, tmp_path, capsys):
 
 
 # Kafka ---------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def guarded(folder):
-    """A broker with topics that a clerk may read, write, or not even know of."""
-    server = {
-        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.clients.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.clients.plain.sasl.jaas.config": f"{LOGIN} user_admin=secret user_clerk=secret;",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:admin;User:ANONYMOUS",
-    }
-    client = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
-    client |= {"sasl.username": "admin", "sasl.password": "secret"}
-    rights = {"reports": ("READ", "WRITE"), "readable": ("READ",), "writable": ("WRITE",)}
-    with Broker(folder / "guarded", properties=server, client=client) as running:
-        for topic in TOPICS:
-            running.create_topic(topic)
-        allowed = [
-            AclBinding(
-                *(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:clerk", "*"),
-                *(AclOperation[operation], AclPermissionType.ALLOW),
-            )
-            for topic, operations in rights.items()
-            for operation in operations
-        ]
-        admin = AdminClient({"bootstrap.servers": running.address, **client})
-        for done in admin.create_acls(allowed).values():
-            done.result(30)
-        yield running
-
-
-@pytest.fixture
-def login(tmp_path):
-    """The options of somebody who has a password."""
-
-    def login(user, password="secret"):
-        lines = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
-        lines |= {"sasl.username": user, "sasl.password": password}
-        file = tmp_path / f"{user}.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-        return ["--kafka-properties", str(file)]
-
-    return login
 
 
 UNWRITABLE = [
