@@ -24,6 +24,8 @@ AT_ONCE = 3
 PROMISING_GAIN, PROMISING_FREE_GAIN = 6.0, 3.0
 """The log-evidence, in the quadratic approximation, above which a jump is tried: with fixed hyperparameters, and with
 free ones, which will then change in its favour."""
+ROUNDING = 1e-12
+"""A variance for each report that is far below any other, and far above rounding errors."""
 ALL = slice(None)
 
 
@@ -63,6 +65,7 @@ def score_point_masses(posterior: Posterior, reports: FloatArray) -> Scores:
     shared = posterior.deviations[:, None] * (change.T @ (weights[:, None] * basis.matrix))
     explained = solve_triangular(posterior.root, shared, lower=True, check_finite=False)
     left = np.maximum(variances - (explained**2).sum(axis=0), 0.1 * variances)
+    left = np.maximum(left, ROUNDING * reports.sum())  # it is zero where all values are in one bucket
     return Scores(posterior.pull, left[basis.part_of_bucket])
 
 

@@ -8,10 +8,21 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from hushgram._arrays import FloatArray
 
+ROUNDING = 1e-13
+"""More than the rounding error of a sum of some hundred products, over their size."""
+
 
 def factor(matrix: FloatArray) -> FloatArray:
-    """The lower triangular L with LLᵀ = `matrix`, which is symmetric and positive definite."""
+    """The lower triangular L with LLᵀ = `matrix`, which is symmetric and positive definite but for rounding.
+
+    Sharp information about some coefficients has rounding errors that may exceed all there is about others: then the
+    diagonal is raised by as much.
+    """
     root, failed = dpotrf(matrix.T, lower=1)
+    if failed:
+        raised = matrix.copy()
+        raised[np.diag_indices(len(matrix))] += ROUNDING * len(matrix) * float(np.abs(np.diag(matrix)).max())
+        root, failed = dpotrf(raised.T, lower=1)
     if failed:
         raise LinAlgError(f"not positive definite: {failed}")
     return root

@@ -23,7 +23,7 @@ LONGEST_STEP = 6.0
 NEAR = 5.0
 """Hyperparameters move once a step gains less than this, in nats: before, the quadratic approximation means little."""
 PATIENCE = 15
-"""After this many steps, hyperparameters move in any case."""
+"""After this many steps, hyperparameters move in any case, and half as far: whole moves may go round in a circle."""
 HYPER_STEPS = 2
 """Steps of the hyperparameters for each step of the coefficients."""
 TOLERANCE, ROUGH_TOLERANCE = 0.01, 1.0
@@ -108,7 +108,7 @@ def find_mode(
             information = change.T @ change
         target = information @ point.a + gradient
         if free and (gain < NEAR or number > PATIENCE):
-            hyper, hyper_change = _improve(model, information, target, hyper)
+            hyper, hyper_change = _improve(model, information, target, hyper, 0.5 if number > PATIENCE else 1.0)
         deviations = model.prior_deviations(hyper)
         root = factorise(information, deviations)
         step = posterior_mean(root, deviations, target) - point.a
@@ -186,21 +186,23 @@ def _search_line(
 
 
 def _improve(
-    model: Model, information: FloatArray, target: FloatArray, hyper: Hyperparameters
+    model: Model, information: FloatArray, target: FloatArray, hyper: Hyperparameters, length: float
 ) -> tuple[Hyperparameters, float]:
-    """Hyperparameters of a higher evidence, and the greatest change of the last step."""
+    """Hyperparameters of a higher evidence, and the greatest change by a whole step; those made have a `length`."""
     change = math.inf
     for _ in range(HYPER_STEPS):
-        better = _hyper_step(model, information, target, hyper)
-        change = max(abs(better.log_scale - hyper.log_scale), abs(better.exponent - hyper.exponent))
+        better = _hyper_step(model, information, target, hyper, length)
+        change = max(abs(better.log_scale - hyper.log_scale), abs(better.exponent - hyper.exponent)) / length
         hyper = better
         if change < 0.03:
             break
     return hyper, change
 
 
-def _hyper_step(model: Model, information: FloatArray, target: FloatArray, hyper: Hyperparameters) -> Hyperparameters:
-    """One step of Fisher scoring of the quadratic's log-evidence and the hyperprior.
+def _hyper_step(
+    model: Model, information: FloatArray, target: FloatArray, hyper: Hyperparameters, length: float
+) -> Hyperparameters:
+    """A step of Fisher scoring of the quadratic's log-evidence and the hyperprior.
 
     With E = I - (I + DFD)⁻¹, the log-evidence rises by ½(a²/s - E_kk) for a rise of log s_k, and its expected
     curvature in log s is ½E∘E.
@@ -217,5 +219,5 @@ def _hyper_step(model: Model, information: FloatArray, target: FloatArray, hyper
     slope = 0.5 * slopes.T @ (whitened**2 - np.diag(effect)) - (values - centre) / spread**2
     curvature = 0.5 * slopes.T @ (effect**2 @ slopes) + np.diag(1 / spread**2)
     most = np.array([1.5, 0.3])
-    log_scale, exponent = values + np.clip(np.linalg.solve(curvature, slope), -most, most)
+    log_scale, exponent = values + length * np.clip(np.linalg.solve(curvature, slope), -most, most)
     return Hyperparameters(float(log_scale), float(np.clip(exponent, LEAST_EXPONENT, GREATEST_EXPONENT)))
