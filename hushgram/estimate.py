@@ -343,7 +343,7 @@ class Estimate(Distribution):
         if self._law is None:
             return Interval(np.full_like(shares, self.domain.low), np.full_like(shares, self.domain.high))
         curve = self._law.curve
-        half = z * np.sqrt(np.maximum(np.diag(self._law.curve_covariance), 0.0))
+        half = z * self._law.curve_errors
         upper = np.maximum.accumulate(np.clip(curve + half, 0, 1))
         lower = np.minimum.accumulate(np.clip(curve - half, 0, 1)[::-1])
         low = first_reach(self._law.edges, upper, np.minimum(shares, upper[-1]))

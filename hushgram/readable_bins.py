@@ -39,7 +39,8 @@ def find_readable_bins(
     curve = np.concatenate([[0.0], np.cumsum(shares)])
     together = np.pad(np.cumsum(np.cumsum(covariance, axis=0), axis=1), (1, 0))
     variances = together[starts, starts] + together[ends, ends] - 2 * together[starts, ends]
-    halves = np.sqrt(np.maximum(variances, 0.0)) * greatest_change(together, lengths, level)
+    halves = np.sqrt(np.maximum(variances, 0.0)) * greatest_change(together, lengths[:-1], level)
+    halves[-1] = 0.0  # all values lie in all bins
     centres = curve[ends] - curve[starts]
     chosen = finest_narrow_runs(starts, ends, centres, halves, sizes)
     bounds = np.append(starts[chosen], count)

@@ -54,6 +54,9 @@ class Uncertainty:
     scatter: FloatArray | None = None
     """What buckets may scatter inside each part: at a share s of a part, the distribution function has s(1 - s) times
     this variance more than the straight line between its edges. None, if it is taken for straight."""
+    least_errors: FloatArray | None = None
+    """No share of a range, but for an empty one and the whole, has a smaller standard error than the part in its middle
+    has here. None, if the law needs no such limit."""
 
     @classmethod
     def of_parts(cls, edges: FloatArray, centre: FloatArray, covariance: FloatArray) -> Uncertainty:
@@ -73,6 +76,12 @@ class Uncertainty:
         """The distribution function at the edges."""
         return np.concatenate([[0.0], np.cumsum(self.centre)])
 
+    @cached_property
+    def curve_errors(self) -> FloatArray:
+        """The standard errors of the distribution function at the edges."""
+        errors = np.sqrt(np.maximum(np.diag(self.curve_covariance), 0.0))
+        return np.maximum(errors, self._least(np.zeros(self.edges.size), self.edges))
+
     def sums_with_errors(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weighted sums of the parts, one for each row of weights, and their standard errors.
 
@@ -91,7 +100,7 @@ class Uncertainty:
         centres, errors = self.sums_with_errors(weights)
         if self.scatter is not None:
             errors = np.sqrt(errors**2 + (weights * (1 - weights)) @ self.scatter)
-        return centres, errors
+        return centres, np.maximum(errors, self._least(start, end))
 
     def bins(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The shares between successive points of the unit interval, and the covariance of their errors.
@@ -106,7 +115,17 @@ class Uncertainty:
         if self.scatter is not None:
             bridge = np.minimum.outer(share, share) - np.outer(share, share)
             between += np.where(np.equal.outer(after, after), self.scatter[after - 1] * bridge, 0.0)
-        return np.diff(curve), np.diff(np.diff(between, axis=0), axis=1)
+        covariance = np.diff(np.diff(between, axis=0), axis=1)
+        diagonal = np.diag_indices(len(covariance))
+        covariance[diagonal] = np.maximum(covariance[diagonal], self._least(points[:-1], points[1:]) ** 2)
+        return np.diff(curve), covariance
+
+    def _least(self, start: FloatArray, end: FloatArray) -> FloatArray:
+        """The least errors of the shares between points."""
+        if self.least_errors is None:
+            return np.zeros(start.shape)
+        part = np.searchsorted(self.edges[1:-1], (start + end) / 2, side="right")
+        return np.where((end > start) & (end - start < 1), self.least_errors[part], 0.0)
 
 
 def _unknown() -> None:

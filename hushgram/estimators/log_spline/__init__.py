@@ -91,7 +91,7 @@ class _Fitted:
 
     @cached_property
     def _law(self) -> Uncertainty:
-        return error_law(self.posterior, self.placements)
+        return error_law(self.posterior, self.placements, np.array([row.sum() for row in self.counts]))
 
     def unsmoothed(self) -> Uncertainty:
         return least_squares(self._parts)[0]

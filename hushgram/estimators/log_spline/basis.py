@@ -99,8 +99,15 @@ class Basis:
         products = self.functions.T @ self.functions + 1e-6 * self.buckets * np.eye(self.size)
         return np.asarray(np.linalg.solve(products, sums.T), dtype=np.float64)
 
+    def information_of_points(self, y: FloatArray, reports: FloatArray) -> FloatArray:
+        """For each part, Fisher's information about a share of all values that moves to it from all parts alike.
+
+        `y` are the probabilities of the pools, `reports` the numbers of each mechanism's.
+        """
+        return self._squared_matrix.T @ (reports[self.mechanism_of_pool] / y) - float(reports.sum())
+
     @cached_property
-    def squared_matrix(self) -> FloatArray:
+    def _squared_matrix(self) -> FloatArray:
         return self.matrix**2
 
     @cached_property

@@ -61,7 +61,7 @@ def score_point_masses(posterior: Posterior, reports: FloatArray) -> Scores:
     basis = posterior.model.basis
     change, y = posterior.model.sensitivity(posterior.x)
     weights = reports[basis.mechanism_of_pool] / y
-    variances = basis.squared_matrix.T @ weights - reports.sum()
+    variances = basis.information_of_points(y, reports)
     shared = posterior.deviations[:, None] * (change.T @ (weights[:, None] * basis.matrix))
     explained = solve_triangular(posterior.root, shared, lower=True, check_finite=False)
     left = np.maximum(variances - (explained**2).sum(axis=0), 0.1 * variances)

@@ -23,16 +23,19 @@ BIAS = 2.0
 """What the prior moved the distribution function by, this many times, is one standard deviation of bias."""
 BIAS_REACH = 0.04
 """How far along the domain, as a share of it, the allowance for bias is carried."""
+SHARPEST = 0.1
+"""A share of values is known to within this part of its standard error without smoothing, at best, all others known."""
 
 
-def error_law(posterior: Posterior, placements: Sequence[Placement]) -> Uncertainty:
+def error_law(posterior: Posterior, placements: Sequence[Placement], reports: FloatArray) -> Uncertainty:
     """The posterior under a rougher prior than the estimate's, so that it covers curves that the estimate smooths over.
 
     One window cannot tell how rough the truth is below what its reports resolve, so roughness is assumed: `JUMPS` and
     `SCATTER` in the basis, and what the basis does not resolve of the scatter as independent errors of the distribution
     function at each edge. Everything is linear in the coefficients, around the estimate, where the information was
     computed: with another point's slopes, the mean would seem less sure than it is. Where a feature may be elsewhere,
-    its place has an error, too.
+    its place has an error, too. In an empty tail the errors of a density that is linear in the coefficients are a share
+    of far too little, so that what `reports` of each mechanism tell of a range sets a limit.
     """
     model, basis = posterior.model, posterior.model.basis
     roughness = SCATTER**2 / basis.buckets + JUMPS * np.exp(-2 * basis.log_frequency)
@@ -67,7 +70,10 @@ def error_law(posterior: Posterior, placements: Sequence[Placement]) -> Uncertai
     sizes = np.diff(starts, append=basis.buckets)
     scatter = SCATTER**2 * np.where(sizes > 1, np.add.reduceat(smooth, starts) ** 2 / sizes, 0.0)
     edges = np.append(starts, basis.buckets) / basis.buckets
-    return Uncertainty(edges, np.add.reduceat(centre, starts), covariance, scatter)
+    information = basis.information_of_points(basis.pools(basis.forward(posterior.x)), reports)
+    least = SHARPEST / np.sqrt(np.maximum(information, 0.0) + 1)  # which is none where all values are in one place
+    least = least[basis.part_of_bucket[starts]]
+    return Uncertainty(edges, np.add.reduceat(centre, starts), covariance, scatter, least)
 
 
 def _starts(posterior: Posterior, placements: Sequence[Placement]) -> IntArray:
