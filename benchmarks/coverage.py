@@ -54,7 +54,7 @@ class Setting:
     buckets: int
     runs: int
     method: dict[str, Any]
-    """The estimator, the kind of intervals and the mechanism."""
+    """The estimator, the kind of intervals and the mechanism with its options."""
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -174,6 +174,7 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, default=1024)
     parser.add_argument("--estimator", choices=SquareWave.estimators, help="of waves; ems, if left out")
     parser.add_argument("--mechanism", choices=TALLIED, default="square_wave")
+    parser.add_argument("--widths", nargs="+", type=float, metavar="WIDTH", help="of square waves with several")
     parser.add_argument("--intervals", choices=INTERVAL_KINDS, default="smooth")
     parser.add_argument(
         "--hard", action="store_true", help="shapes with point masses, steep ends, jumps and narrow peaks"
@@ -185,6 +186,8 @@ def main() -> None:
     kind = ALL if options.intervals == "any_shape" else HARD if options.hard else (*SMOOTH, *SPIKY)
     estimator = choose_estimator(options.mechanism, options.estimator)
     method = {"estimator": estimator, "intervals": options.intervals, "mechanism": options.mechanism}
+    if options.widths:
+        method["widths"] = tuple(options.widths)
     settings = [
         Setting(shape, reports, epsilon, options.buckets, options.runs, method)
         for shape, reports, epsilon in product(options.shapes or kind, options.reports, options.epsilons)

@@ -1,7 +1,7 @@
 """How far early panes that start warm are from those fitted from scratch: `python -m benchmarks.warm_starts`.
 
-Windows of every shape of `make accuracy` grow in ten panes. Each pane starts from the one before it, and is compared
-with a fit from scratch of the same tally. No time is measured.
+Windows of the shapes of `make accuracy`, but for those kept aside, grow in ten panes. Each pane starts from the one
+before it, and is compared with a fit from scratch of the same tally. No time is measured.
 """
 
 from __future__ import annotations

@@ -6,9 +6,15 @@ import pytest
 from hushgram import Collection
 from tests.helpers.tallies import beta
 
+OTHER_WAVES = [
+    {"mechanism": "square_wave_continuous"},
+    {"mechanism": "general_wave"},
+    {"mechanism": "square_wave", "widths": (0.5, 0.75, 1, 1.25)},
+]
 
-def collection_of(buckets, epsilon):
-    return Collection(name="c", low=0, high=1, buckets=buckets, epsilon=epsilon, estimator="log_spline")
+
+def collection_of(buckets, epsilon, **options):
+    return Collection(name="c", low=0, high=1, buckets=buckets, epsilon=epsilon, estimator="log_spline", **options)
 
 
 def check(estimate):
@@ -26,7 +32,17 @@ def check(estimate):
 @pytest.mark.parametrize("reports", [30, 10**3, 10**5, 10**7, 10**9, 10**12, 10**15])
 @pytest.mark.parametrize(("buckets", "epsilon"), [(16, 1.0), (64, 1.0), (256, 8.0), (1024, 1.0), (1024, 4.0)])
 def test_reports_that_are_all_the_same(buckets, epsilon, reports):
-    collection = collection_of(buckets, epsilon)
+    send_one_cell(collection_of(buckets, epsilon), reports)
+
+
+@pytest.mark.parametrize("reports", [30, 10**6])
+@pytest.mark.parametrize("options", OTHER_WAVES, ids=str)
+@pytest.mark.parametrize(("buckets", "epsilon"), [(17, 1.0), (64, 2.0)])
+def test_reports_of_other_waves_that_are_all_the_same(buckets, epsilon, options, reports):
+    send_one_cell(collection_of(buckets, epsilon, **options), reports)
+
+
+def send_one_cell(collection, reports):
     cells = collection.mechanism.cells
     for cell in (0, 1, cells // 2, cells - 1):
         counts = np.zeros(cells, dtype=np.int64)
