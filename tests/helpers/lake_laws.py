@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform, IdentityTransform, MonthTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
 from hushgram.pipelines.results import best
@@ -35,9 +37,11 @@ __all__ = [
     "test_a_rival_between_read_and_commit_is_read_too",
     "test_a_table_of_an_older_version_gains_the_missing_columns_and_keeps_its_rows",
     "test_a_table_of_another_schema_is_refused_and_left_as_it_is",
+    "test_a_table_without_days_as_partitions_is_refused",
     "test_columns_of_a_newer_version_keep_their_values",
     "test_concurrent_starts_make_the_table_and_its_columns_once",
     "test_concurrent_writers_do_not_lose_the_best_pane_nor_write_it_twice",
+    "test_partitions_that_are_more_than_days_will_do",
 ]
 
 
@@ -153,6 +157,28 @@ def test_columns_of_a_newer_version_keep_their_values(monkeypatch, many_files):
     replaced = make_snapshot().key.text
     found = {row[KEY]: row["note"] for row in load_table().scan().to_arrow().to_pylist()}
     assert found == {**notes, replaced: None, make_snapshot(start=START + HOUR).key.text: None}
+
+
+@pytest.mark.parametrize("partitions", ["none", "months", "days of another column"])
+def test_a_table_without_days_as_partitions_is_refused(partitions):
+    schema = table_schema()
+    column, transform = (
+        ("window_end", DayTransform()) if "another" in partitions else ("window_start", MonthTransform())
+    )
+    spec = PartitionSpec(PartitionField(schema.find_field(column).field_id, 1000, transform, "part"))
+    create(schema, **({} if partitions == "none" else {"partition_spec": spec}))
+    with pytest.raises(IcebergError, match="the table's partitions are not the days of window_start; add ") as raised:
+        prepare_table(NAME)
+    assert "\n" not in str(raised.value)
+
+
+def test_partitions_that_are_more_than_days_will_do():
+    schema = table_schema()
+    collection = PartitionField(schema.find_field("collection").field_id, 1001, IdentityTransform(), "collection")
+    create(schema, partition_spec=PartitionSpec(*by_day(schema).fields, collection))
+    prepare_table(NAME)
+    write(make_snapshot())
+    assert read_table() == to_records([make_snapshot()])
 
 
 OURS = table_schema().fields
