@@ -136,6 +136,16 @@ def test_the_probe_of_the_storage_leaves_no_file(tmp_path, lake):
     assert [path.suffix for path in (tmp_path / "warehouse").rglob("*") if path.is_file()] == [".json"]
 
 
+@pytest.mark.parametrize(("early", "seconds"), [("2s", 10), ("30s", 30), ("10m", 60), ("null", 60)])
+def test_panes_wait_for_a_commit_as_long_as_for_a_file_and_ten_seconds_at_least(
+    arguments, tmp_path, lake, early, seconds
+):
+    (tmp_path / "collections.yaml").write_text(f"{YAML[:-2]}, windows: {{size: 1h, early: {early}}}}}}}")
+    options = parse_options(stream, [*arguments["stream"], "--sink", f"iceberg:{NAME}"])
+    [sink] = stream.job_of(options, DATAFLOW).sinks
+    assert sink.transform.pause_seconds == seconds
+
+
 def test_load_jobs_need_a_place_on_cloud_storage(arguments, capsys):
     assert command.main(["aggregate", *arguments["aggregate"], "--sink", TABLE]) == 2
     [line] = capsys.readouterr().err.splitlines()

@@ -62,6 +62,8 @@ PROPERTIES = {
     # Every commit writes the table's metadata anew; without these the old ones would stay for ever.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
+    # Each metadata lists all versions of the table, and each version has files: a day of them stays.
+    TableProperties.MAX_SNAPSHOT_AGE_MS: str(24 * 60 * 60 * 1000),
 }
 START_SECONDS, CONFLICT_SECONDS = 60.0, 30.0
 """How long the catalogue may take to answer at the start, and how long others who change the table then are met."""
