@@ -118,7 +118,14 @@ def job_of(options: argparse.Namespace, engine: Engine) -> StreamJob:
     if here:
         check_directory("--output", options.output, RESULTS)
     framed_by = looked_up if options.framed else None
-    context = sinks.SinkContext(streaming=True, here=here, kafka=kafka, patience_seconds=patience, framed_by=framed_by)
+    context = sinks.SinkContext(
+        streaming=True,
+        here=here,
+        kafka=kafka,
+        patience_seconds=patience,
+        pause_seconds=file_pause(collections.values()),
+        framed_by=framed_by,
+    )
     others = sinks.sinks_of(options.sink, context)
     results = (_absolute(options.output), options.format, options.generation, others)
     return StreamJob(collections, source, named, *results, looked_up, refused)

@@ -1,5 +1,6 @@
 """The documents: the site builds without a warning, links hold, examples are possible, generated pages are current."""
 
+import ast
 import os
 import re
 import shlex
@@ -60,7 +61,30 @@ def test_code_files_named_in_the_documents_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=list_page_names(PAGES))
 def test_tests_named_in_the_documents_exist(page):
     for file, name in re.findall(r"`([\w./-]+\.py)::(\w+)`", page.read_text(encoding="utf-8")):
-        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), name
+        path = ROOT / file
+        assert path.is_relative_to(ROOT / "tests"), file
+        assert path.match("test_*.py"), f"{file} is no file of tests: pytest would not run what it is asked for"
+        assert name in find_functions(path), name
+
+
+def find_functions(path: Path) -> set[str]:
+    """Those that a file defines or imports; of what is imported with a star, all."""
+    names = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                module = ROOT / f"{(node.module or '').replace('.', '/')}.py"
+                names |= find_functions(module) if alias.name == "*" else {alias.asname or alias.name}
+    return names
+
+
+def test_functions_are_found_where_they_are_defined_and_where_they_are_imported():
+    law = "test_concurrent_starts_make_the_table_and_its_columns_once"
+    for name in ("tests/helpers/lake_laws.py", "tests/engines/test_iceberg_rest.py"):
+        assert law in find_functions(ROOT / name)
+    assert "no_such_test" not in find_functions(ROOT / "tests/engines/test_iceberg_rest.py")
 
 
 @cache

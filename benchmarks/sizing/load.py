@@ -18,6 +18,7 @@ from hushgram.pipelines.stream import file_pause
 from hushgram.transforms.counting import MAX_BUFFERED_CELLS
 from hushgram.transforms.deduplication import grain_ms
 from hushgram.transforms.folding import MERGED_AT, SMALL, size_class
+from hushgram.transforms.sinks.iceberg import AT_ONCE_STREAM, SHORTEST_PAUSE
 from hushgram.transforms.sources.splittable import REST_SECONDS
 from hushgram.transforms.uploads import SHARDS
 from hushgram.transforms.windowing import allowed_lateness
@@ -217,6 +218,12 @@ class Load:
         panes, pause = self.panes_a_day(), file_pause([self.collection])
         flushes = min(panes, (DAY + self.windows.max_age / 1000) / pause)
         return count_files(math.ceil(flushes), pane_bytes * panes / flushes)
+
+    @property
+    def commits_a_day(self) -> float:
+        """To an Iceberg table, at most: one in each pause, and one for each so many panes if those are more."""
+        panes, pause = self.panes_a_day(), max(SHORTEST_PAUSE, file_pause([self.collection]))
+        return max(min(panes, DAY / pause), panes / AT_ONCE_STREAM)
 
     # Ids -------------------------------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ class SizingRow:
     estimate_cores_alone: float
     estimate_cores_together: float
     files_a_day: float
+    commits_a_day: float
     written_a_day: float
 
     @property
@@ -90,6 +91,7 @@ def build_row(load: Load, sizes: Sizes, costs: Costs) -> SizingRow:
         estimate_cores_alone=panes * costs.estimate_alone,
         estimate_cores_together=panes * costs.estimate_together,
         files_a_day=load.files_left(snapshot) + load.files_left(histogram),
+        commits_a_day=load.commits_a_day,
         written_a_day=panes_a_day * (snapshot + histogram),
     )
 

@@ -79,6 +79,7 @@ LINES: tuple[tuple[str, Callable[[SizingRow], str]], ...] = (
     ("cores: estimates, together", lambda row: amount(row.estimate_cores_together)),
     ("files a day, if each pane had its own", lambda row: amount(2 * row.panes_without_growth)),
     ("files of a day", lambda row: amount(row.files_a_day)),
+    ("commits a day to Iceberg, at most", lambda row: amount(row.commits_a_day)),
     ("written a day, as Avro", lambda row: octets(row.written_a_day)),
     ("cores in all, estimates alone", lambda row: amount(row.cores)),
 )

@@ -43,6 +43,8 @@ class SinkContext:
     kafka: Kafka | None = None
     patience_seconds: float = DEFAULT_SECONDS
     """How long a sink whose server is away is waited for."""
+    pause_seconds: int = 60
+    """How long a stream's panes are collected for a file."""
     framed_by: SchemaRegistry | None = None
     """Where snapshots that go to Kafka find the id of their schema; None is for the single-object encoding."""
 
@@ -199,7 +201,7 @@ def _postgresql(text: str, target: str, context: SinkContext) -> Check:
 
 def _iceberg(text: str, target: str, context: SinkContext) -> Check:
     try:
-        from hushgram.transforms.sinks.iceberg import UpsertIntoIceberg, write_all
+        from hushgram.transforms.sinks.iceberg import SHORTEST_PAUSE, UpsertIntoIceberg, write_all
         from hushgram.transforms.sinks.iceberg_tables import IcebergError, TableName, prepare_table
     except ImportError:
         raise UsageError("--sink iceberg: pyiceberg is not installed; pip install 'hushgram[iceberg]'") from None
@@ -214,7 +216,8 @@ def _iceberg(text: str, target: str, context: SinkContext) -> Check:
         except IcebergError as error:
             raise UsageError(f"--sink {text}: {error}") from None
         write = _with_usage_errors(partial(write_all, name, context.patience_seconds), IcebergError)
-        return Sink(text, UpsertIntoIceberg(target, context.patience_seconds), write)
+        pause = max(context.pause_seconds, SHORTEST_PAUSE)  # a commit is several files
+        return Sink(text, UpsertIntoIceberg(target, context.patience_seconds, pause), write)
 
     return check
 

@@ -47,6 +47,7 @@ from hushgram.schemas.messages import decode_message, encode_message
 from hushgram.schemas.records import Events
 from hushgram.transforms import folding
 from hushgram.transforms.seen_ids import SeenIds
+from hushgram.transforms.sinks.iceberg import AT_ONCE_STREAM
 from hushgram.transforms.tallies import CombineTallies, Tallies, TalliesCoder
 from hushgram.transforms.uploads import SHARDS
 
@@ -215,6 +216,21 @@ def test_files_are_counted_as_they_are_folded(flushes, size):
     classes = folding.size_class(folding.SMALL) + 1
     assert left <= folding.MERGED_AT * (flushes * size / folding.SMALL + classes)
     assert left >= flushes * size / (folding.MERGED_AT * max(size, folding.SMALL))
+
+
+def test_commits_to_iceberg_are_at_most_one_a_pause_or_one_for_as_many_panes_as_it_takes():
+    def commits(load, **windows):
+        return replace(load, collection=with_windows(**windows)).commits_a_day
+
+    load = Load(SMALL, 10**8, late=0.01)
+    assert load.commits_a_day == commits(load, early=600_000, late_growth=0.0) == 24 * 60
+    assert commits(load, early=30_000) == 2 * 24 * 60
+    assert commits(load, early=1000) == 6 * 24 * 60, "never more often than every ten seconds"
+    few = Load(SMALL, 10)
+    assert few.commits_a_day == few.panes_a_day() < 100
+    groups = tuple(f"group {number}" for number in range(1000))
+    many = Load(replace(SMALL, groups=groups), 10**8)
+    assert many.commits_a_day == many.panes_a_day() / AT_ONCE_STREAM > 24 * 60
 
 
 def test_overlapping_windows_are_kept_and_merged_as_often_as_they_overlap():

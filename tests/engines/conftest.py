@@ -78,8 +78,14 @@ def registry(folder):
 
 
 @pytest.fixture(scope="session")
-def catalog(folder):
-    yield from _run_service(IcebergCatalog(folder / "iceberg"))
+def catalog_to_be(folder):
+    """The catalogue that is not started yet, and knows its address."""
+    return IcebergCatalog(folder / "iceberg")
+
+
+@pytest.fixture(scope="session")
+def catalog(catalog_to_be):
+    yield from _run_service(catalog_to_be)
 
 
 @pytest.fixture
@@ -95,10 +101,11 @@ def lake(catalog, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def cluster(folder, catalog):
-    """Its workers have the environment that it was started in, and so must know the Iceberg catalogue by then."""
+def cluster(folder, catalog_to_be):
+    """Its workers have the environment that it was started in, and so must know the Iceberg catalogue by then; only
+    tests that write to it need it to run."""
     with pytest.MonkeyPatch.context() as environment:
-        for name, value in catalog.environment.items():
+        for name, value in catalog_to_be.environment.items():
             environment.setenv(name, value)
         cluster = Cluster(folder / "flink")
         run_or_skip(cluster.start)

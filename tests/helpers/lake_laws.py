@@ -6,18 +6,22 @@ Each catalogue decides about conflicts and schemas by itself, so there are tests
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform, IdentityTransform, MonthTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
 from hushgram.pipelines.results import best
 from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.field_types import fields_of
-from hushgram.transforms.sinks import iceberg
+from hushgram.transforms.sinks import iceberg, iceberg_expiry
 from hushgram.transforms.sinks.iceberg import Writer, write_all
 from hushgram.transforms.sinks.iceberg_tables import (
     KEY,
@@ -27,7 +31,7 @@ from hushgram.transforms.sinks.iceberg_tables import (
     prepare_table,
     table_schema,
 )
-from tests.helpers.lakes import NAME, load_table, read_table, to_records
+from tests.helpers.lakes import NAME, load_table, make_panes, read_table, to_records
 from tests.helpers.reports import HOUR, START
 from tests.helpers.tables import make_snapshot
 
@@ -35,9 +39,14 @@ __all__ = [
     "test_a_rival_between_read_and_commit_is_read_too",
     "test_a_table_of_an_older_version_gains_the_missing_columns_and_keeps_its_rows",
     "test_a_table_of_another_schema_is_refused_and_left_as_it_is",
+    "test_a_table_without_days_as_partitions_is_refused",
     "test_columns_of_a_newer_version_keep_their_values",
     "test_concurrent_starts_make_the_table_and_its_columns_once",
     "test_concurrent_writers_do_not_lose_the_best_pane_nor_write_it_twice",
+    "test_old_versions_go_with_their_files_and_no_others",
+    "test_partitions_that_are_more_than_days_will_do",
+    "test_versions_stay_if_somebody_commits_meanwhile",
+    "test_what_somebody_may_still_want_stays",
 ]
 
 
@@ -112,6 +121,103 @@ def test_concurrent_starts_make_the_table_and_its_columns_once():
     assert [field.name for field in load_table().schema().fields] == [field.name for field in table_schema().fields]
 
 
+# Old versions --------------------------------------------------------------------------------------------------------
+
+
+def data_files_on_disk(table):
+    return {str(path) for path in Path(urlsplit(table.location()).path).rglob("*.parquet")}
+
+
+def files_of(table):
+    """The files that the versions of a table have, and the metadata that the catalogue keeps."""
+    files = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    for version in table.snapshots():
+        files.add(version.manifest_list)
+        for manifest in version.manifests(table.io):
+            files.add(manifest.manifest_path)
+            files |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return {urlsplit(file).path for file in files}
+
+
+def test_old_versions_go_with_their_files_and_no_others(monkeypatch):
+    """All but the newest are older than is allowed; days are folded and rows replaced on the way."""
+    monkeypatch.setattr(iceberg_expiry, "ENOUGH", 4)
+    monkeypatch.setattr(iceberg_expiry, "AT_ONCE", 6)
+    monkeypatch.setattr(iceberg, "MANY_FILES", 3)
+    prepare_table(NAME)
+    set_property("history.expire.max-snapshot-age-ms", "0")
+    of_others = data_files_on_disk(load_table())  # of tables of this name that were dropped
+    rng, panes, versions, written = np.random.default_rng(3), make_panes(), [], []
+    for _ in range(14):
+        some = [panes[index] for index in rng.choice(len(panes), 4)]
+        written += some
+        write(*some)
+        table = load_table()
+        versions.append(len(table.snapshots()))
+        assert all(Path(file).is_file() for file in files_of(table))
+        for version in table.snapshots():
+            table.scan(snapshot_id=version.snapshot_id).to_arrow()
+    assert read_table() == to_records(best(written))
+    assert max(versions) <= 5 < len(versions)
+    assert min(versions[4:]) == 1
+    assert data_files_on_disk(table) - of_others <= files_of(table)
+
+
+@pytest.mark.parametrize("why", ["no age", "young", "tag", "gc", "rolled back"])
+def test_what_somebody_may_still_want_stays(monkeypatch, why):
+    prepare_table(NAME)
+    if why != "young":
+        set_property("history.expire.max-snapshot-age-ms", "0")
+    for reports in range(1, 3):
+        write(make_snapshot(reports=reports))
+    table = load_table()
+    first = table.snapshots()[0].snapshot_id
+    if why == "no age":
+        with table.transaction() as transaction:
+            transaction.remove_properties("history.expire.max-snapshot-age-ms")
+    elif why == "tag":
+        table.manage_snapshots().create_tag(first, "audit").commit()
+    elif why == "gc":
+        set_property("gc.enabled", "false")
+    elif why == "rolled back":
+        table.manage_snapshots().set_current_snapshot(first).commit()
+    before = {version.snapshot_id for version in load_table().snapshots()}
+    monkeypatch.setattr(iceberg_expiry, "ENOUGH", 1)
+    write(make_snapshot(reports=5))
+    table = load_table()
+    assert before < {version.snapshot_id for version in table.snapshots()}
+    for version in table.snapshots():
+        table.scan(snapshot_id=version.snapshot_id).to_arrow()
+
+
+def test_versions_stay_if_somebody_commits_meanwhile(monkeypatch):
+    monkeypatch.setattr(iceberg_expiry, "ENOUGH", 2)
+    prepare_table(NAME)
+    for reports in range(1, 4):
+        write(make_snapshot(reports=reports))
+    set_property("history.expire.max-snapshot-age-ms", "0")
+    table, original = load_table(), iceberg_expiry._files_of_only
+
+    def files_before_the_rival(*arguments):
+        files = original(*arguments)
+        write(make_snapshot(reports=9))
+        return files
+
+    monkeypatch.setattr(iceberg_expiry, "_files_of_only", files_before_the_rival)
+    monkeypatch.setattr(iceberg, "let_old_versions_go", lambda *_: 0)
+    with pytest.raises(CommitFailedException):
+        iceberg_expiry.let_old_versions_go(table, table.metadata.last_updated_ms + 1000)
+    before, now = ({version.snapshot_id for version in state.snapshots()} for state in (table, load_table()))
+    assert before < now
+    for version in now:
+        load_table().scan(snapshot_id=version).to_arrow()
+
+
+def set_property(name, value):
+    with load_table().transaction() as transaction:
+        transaction.set_properties({name: value})
+
+
 # Other tables --------------------------------------------------------------------------------------------------------
 
 
@@ -153,6 +259,28 @@ def test_columns_of_a_newer_version_keep_their_values(monkeypatch, many_files):
     replaced = make_snapshot().key.text
     found = {row[KEY]: row["note"] for row in load_table().scan().to_arrow().to_pylist()}
     assert found == {**notes, replaced: None, make_snapshot(start=START + HOUR).key.text: None}
+
+
+@pytest.mark.parametrize("partitions", ["none", "months", "days of another column"])
+def test_a_table_without_days_as_partitions_is_refused(partitions):
+    schema = table_schema()
+    column, transform = (
+        ("window_end", DayTransform()) if "another" in partitions else ("window_start", MonthTransform())
+    )
+    spec = PartitionSpec(PartitionField(schema.find_field(column).field_id, 1000, transform, "part"))
+    create(schema, **({} if partitions == "none" else {"partition_spec": spec}))
+    with pytest.raises(IcebergError, match="the table's partitions are not the days of window_start; add ") as raised:
+        prepare_table(NAME)
+    assert "\n" not in str(raised.value)
+
+
+def test_partitions_that_are_more_than_days_will_do():
+    schema = table_schema()
+    collection = PartitionField(schema.find_field("collection").field_id, 1001, IdentityTransform(), "collection")
+    create(schema, partition_spec=PartitionSpec(*by_day(schema).fields, collection))
+    prepare_table(NAME)
+    write(make_snapshot())
+    assert read_table() == to_records([make_snapshot()])
 
 
 OURS = table_schema().fields

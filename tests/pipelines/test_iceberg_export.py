@@ -1,6 +1,10 @@
 """`hushgram export --output iceberg:`: the long tables in a catalogue, replaced by each export as a whole."""
 
-from itertools import count
+import signal
+import subprocess
+import sys
+from itertools import count, product
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +22,7 @@ from tests.helpers.lakes import load_table, sqlite_settings
 from tests.helpers.reports import HOUR, START
 from tests.helpers.tables import HOSTILE, MEAN, make_snapshot
 
+ROOT = Path(__file__).parents[2]
 files = count()
 
 
@@ -69,6 +74,36 @@ def test_columns_say_what_they_mean_and_rows_are_identified_where_iceberg_allows
             (column.name, column.meaning, not column.nullable) for column in table.columns
         ]
         assert schema.identifier_field_names() == unique
+
+
+@pytest.mark.slow
+def test_an_export_that_is_killed_around_any_commit_leaves_each_table_as_it_was_or_as_it_will_be(tmp_path):
+    """Readers find one export or the next in a table, never parts of two; and the next export makes all of them new."""
+    results = tmp_path / "results"
+    add_results(results, make_snapshot(), make_snapshot(MEAN))
+    assert export(results, "iceberg:lake/bi") == 0
+    for hour, (number, where) in enumerate(product((1, 2, 3), ("before", "after")), start=1):
+        add_results(results, make_snapshot(start=START + hour * HOUR), make_snapshot(MEAN, start=START + hour * HOUR))
+        before = {table: read_rows(table) for table in LONG_TABLES}
+        assert export(results, tmp_path / f"files-{hour}") == 0
+        program = [sys.executable, "-m", "tests.helpers.killed_export", where, str(number)]
+        arguments = ["export", str(results), "--output", "iceberg:lake/bi"]
+        assert subprocess.run([*program, *arguments], cwd=ROOT, check=False).returncode == -signal.SIGKILL
+        committed = LONG_TABLES[::-1][: number - (where == "before")]  # the last of them first
+        for table in LONG_TABLES:
+            after = read_files(tmp_path / f"files-{hour}", table) if table in committed else before[table]
+            assert read_rows(table) == after, (table.name, number, where)
+    assert export(results, "iceberg:lake/bi") == 0
+    for table in LONG_TABLES:
+        assert read_rows(table) == read_files(tmp_path / f"files-{hour}", table)
+
+
+def read_rows(table):
+    return sort_rows(load_table(name_of(table)).scan().to_arrow().to_pylist())
+
+
+def read_files(folder, table):
+    return sort_rows(pq.read_table(folder / f"{table.name}.parquet").to_pylist())
 
 
 def test_an_error_leaves_the_rows_of_the_export_before():

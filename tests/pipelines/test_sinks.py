@@ -11,6 +11,8 @@ from hushgram.pipelines import aggregate, stream
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.runners import DATAFLOW
 from hushgram.transforms.run_store import plan_attempt
+from hushgram.transforms.sinks.iceberg_tables import IcebergError, check_storage, prepare_table
+from tests.helpers.lakes import NAME, load_table, sqlite_settings
 
 YAML = "collections: {commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}}"
 TABLE = "bigquery:some-project.results.snapshots"
@@ -97,6 +99,51 @@ def test_a_rollup_takes_tables_only(arguments, capsys, sink):
     [line] = capsys.readouterr().err.splitlines()
     assert "allowed: postgresql://USER@HOST/DATABASE or iceberg:CATALOG/NAMESPACE.TABLE only" in line
     assert "secret" not in line
+
+
+@pytest.fixture
+def lake(tmp_path, monkeypatch):
+    for name, value in sqlite_settings(tmp_path).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("name", ["aggregate", "stream"])
+def test_storage_that_iceberg_cannot_write_to_ends_the_command_with_a_line(arguments, tmp_path, lake, capsys, name):
+    prepare_table(NAME)
+    (tmp_path / "file").write_bytes(b"")
+    with load_table().transaction() as transaction:
+        transaction.set_properties({"write.data.path": f"file://{tmp_path}/file/folder"})
+    assert command.main([name, *arguments[name], "--sink", f"iceberg:{NAME}"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"hushgram: --sink iceberg:{NAME}: cannot write to file://{tmp_path}/file/folder: ")
+    assert "Not a directory" in line
+    assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize("what", ["data", "metadata"])
+def test_data_and_metadata_may_have_storage_of_their_own(tmp_path, lake, what):
+    prepare_table(NAME)
+    table = load_table()
+    (tmp_path / "file").write_bytes(b"")
+    table.metadata.properties[f"write.{what}.path"] = f"file://{tmp_path}/file/{what}"
+    with pytest.raises(IcebergError, match=f"^cannot write to file://{tmp_path}/file/{what}: "):
+        check_storage(table)
+
+
+def test_the_probe_of_the_storage_leaves_no_file(tmp_path, lake):
+    for _ in range(2):
+        prepare_table(NAME)
+    assert [path.suffix for path in (tmp_path / "warehouse").rglob("*") if path.is_file()] == [".json"]
+
+
+@pytest.mark.parametrize(("early", "seconds"), [("2s", 10), ("30s", 30), ("10m", 60), ("null", 60)])
+def test_panes_wait_for_a_commit_as_long_as_for_a_file_and_ten_seconds_at_least(
+    arguments, tmp_path, lake, early, seconds
+):
+    (tmp_path / "collections.yaml").write_text(f"{YAML[:-2]}, windows: {{size: 1h, early: {early}}}}}}}")
+    options = parse_options(stream, [*arguments["stream"], "--sink", f"iceberg:{NAME}"])
+    [sink] = stream.job_of(options, DATAFLOW).sinks
+    assert sink.transform.pause_seconds == seconds
 
 
 def test_load_jobs_need_a_place_on_cloud_storage(arguments, capsys):

@@ -126,7 +126,7 @@ def test_a_streams_panes_are_collected_for_some_seconds_or_up_to_a_number(monkey
     monkeypatch.setattr(iceberg, "AT_ONCE_STREAM", 5)
     panes = [make_snapshot(reports=n, index=n, timing="early") for n in range(1, 13)]
     stream = Stream().add_elements(panes[:3])
-    stream.advance_processing_time(iceberg.COMMIT_SECONDS + 1)
+    stream.advance_processing_time(iceberg.LONGEST_PAUSE + 1)
     for pane in panes[3:]:
         stream.add_elements([pane])
     stream.advance_watermark_to_infinity()

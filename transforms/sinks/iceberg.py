@@ -7,6 +7,8 @@ without reading again, and of two writers at once each would add a row: its own 
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
@@ -37,7 +39,9 @@ from pyiceberg.table import Table
 
 from hushgram.schemas.avro_schemas import SNAPSHOT, field_names
 from hushgram.schemas.records import Snapshot
+from hushgram.transforms.arguments import check_whole
 from hushgram.transforms.sinks.files import arrow_schema
+from hushgram.transforms.sinks.iceberg_expiry import let_old_versions_go
 from hushgram.transforms.sinks.iceberg_tables import (
     KEY,
     TIME,
@@ -49,12 +53,14 @@ from hushgram.transforms.sinks.iceberg_tables import (
 )
 from hushgram.transforms.sinks.patience import DEFAULT_SECONDS, one_line, patiently, within
 
+LOG = logging.getLogger(__name__)
+
 rows_where: Any = expressions
 """To type checkers, these classes have the parameters of pydantic's models, and not those of their own."""
 EPOCH, DAY = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=1)
 RANK = ("generation", "reports", "pane_index")
-COMMIT_SECONDS = 10
-"""How long a stream collects panes for a commit, each of which rewrites the table's metadata."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 10, 60
+"""For how many seconds a stream collects panes for a commit, each of which rewrites the table's metadata."""
 AT_ONCE_STREAM, AT_ONCE = 500, 5000
 """The largest number of snapshots in one commit: they are held in memory."""
 MANY_FILES, FOLDED_BYTES, FOLDED_DAYS = 16, 1 << 26, 7
@@ -178,10 +184,21 @@ class Writer:
     def _write(self, catalog: Catalog | None, best: Mapping[str, Snapshot]) -> tuple[Catalog, int]:
         catalog = catalog or open_catalog(self.name.catalog)
         try:
-            return catalog, upsert(catalog.load_table(self.name.identifier), best)
+            table = catalog.load_table(self.name.identifier)
+            better = upsert(table, best)
+            if better:
+                self._let_old_versions_go(table)
+            return catalog, better
         except BaseException:
             catalog.close()
             raise
+
+    def _let_old_versions_go(self, table: Table) -> None:
+        """After a commit, which stands whatever happens here: what does not go now goes after another one."""
+        try:
+            let_old_versions_go(table, time.time_ns() // 1_000_000)
+        except Exception as error:
+            LOG.warning("--sink iceberg:%s: old versions stay for now: %s", self.name, one_line(error))
 
     def close(self) -> None:
         catalog, self.catalog = self.catalog, None
@@ -225,12 +242,14 @@ class UpsertIntoIceberg(beam.PTransform[PCollection[Snapshot], PCollection[None]
     """The best snapshot of each window becomes a row of an Iceberg table.
 
     The table is created, and given the columns that it lacks, when the pipeline is constructed. One worker writes to
-    it: of bounded snapshots in one commit, of unbounded ones every ten seconds if there are any.
+    it: of bounded snapshots in one commit, of unbounded ones in one after each pause in which there were any.
 
     Args:
         table: CATALOG/NAMESPACE.TABLE. The catalogue is one of pyiceberg's configuration, where it runs: in the
             environment, such as PYICEBERG_CATALOG__LAKE__URI, or in .pyiceberg.yaml.
         patience_seconds: How long a catalogue or a store that is away is waited for.
+        pause_seconds: How long unbounded snapshots are collected for a commit, at most; 0 writes each at once. It
+            has no effect on bounded ones.
 
     >>> upsert = UpsertIntoIceberg("lake/results.snapshots")
     >>> snapshots | upsert  # doctest: +SKIP
@@ -238,9 +257,11 @@ class UpsertIntoIceberg(beam.PTransform[PCollection[Snapshot], PCollection[None]
 
     table: str
     patience_seconds: float = DEFAULT_SECONDS
+    pause_seconds: int = LONGEST_PAUSE
 
     def __post_init__(self) -> None:
         super().__init__()
+        check_whole("pause_seconds", self.pause_seconds)
         self.name = TableName.parse(self.table)
 
     def expand(self, snapshots: PCollection[Snapshot]) -> PCollection[None]:
@@ -248,7 +269,8 @@ class UpsertIntoIceberg(beam.PTransform[PCollection[Snapshot], PCollection[None]
         # Two writers would do no harm, but get in each other's way.
         keyed = snapshots | "One writer" >> beam.Map(_keyed).with_output_types(tuple[str, Snapshot])
         if not snapshots.is_bounded:
-            often = trigger.AfterAny(trigger.AfterProcessingTime(COMMIT_SECONDS), trigger.AfterCount(AT_ONCE_STREAM))
+            full = trigger.AfterCount(AT_ONCE_STREAM if self.pause_seconds else 1)
+            often = trigger.AfterAny(trigger.AfterProcessingTime(self.pause_seconds), full)
             keyed |= "Collect" >> beam.WindowInto(
                 window.GlobalWindows(),
                 trigger=trigger.AfterWatermark(early=often),

@@ -6,12 +6,14 @@ The catalogue is configured where pyiceberg looks for it, in the environment (`P
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
@@ -43,6 +45,8 @@ from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.field_types import TIMESTAMP, Field, FieldType, fields_of
 from hushgram.transforms.sinks.patience import one_line, patiently, within
 
+LOG = logging.getLogger(__name__)
+
 KEY, TIME = "key", "window_start"
 """The column that identifies a row, and the one whose days are the partitions."""
 TYPES: dict[str, IcebergType] = {
@@ -58,6 +62,8 @@ PROPERTIES = {
     # Every commit writes the table's metadata anew; without these the old ones would stay for ever.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
+    # Each metadata lists all versions of the table, and each version has files: a day of them stays.
+    TableProperties.MAX_SNAPSHOT_AGE_MS: str(24 * 60 * 60 * 1000),
 }
 START_SECONDS, CONFLICT_SECONDS = 60.0, 30.0
 """How long the catalogue may take to answer at the start, and how long others who change the table then are met."""
@@ -164,7 +170,8 @@ def by_day(schema: Schema) -> PartitionSpec:
 
 
 def prepare_table(name: TableName, schema: Schema | None = None) -> None:
-    """Once, before any worker starts: makes the table, or adds the columns that one of an older version lacks.
+    """Once, before any worker starts: makes the table, or adds the columns that one of an older version lacks; and
+    writes to its storage, of which the catalogue alone says nothing.
 
     It is that of snapshots, unless another schema is given.
     """
@@ -174,6 +181,8 @@ def prepare_table(name: TableName, schema: Schema | None = None) -> None:
         with closing(open_catalog(name.catalog)) as catalog:
             table = _load_or_create(catalog, name, ours)
             missing = _missing_columns(ours, table.schema())
+            _check_partitions(table)
+            check_storage(table)
             if missing:
                 with table.update_schema() as update:
                     for column in missing:
@@ -196,6 +205,29 @@ def _load_or_create(catalog: Catalog, name: TableName, schema: Schema) -> Table:
         return catalog.create_table(name.identifier, schema, partition_spec=by_day(schema), properties=PROPERTIES)
     except TableAlreadyExistsError:  # by another command that has just started
         return catalog.load_table(name.identifier)
+
+
+def _check_partitions(table: Table) -> None:
+    """A commit reads and rewrites the files of its windows' days: without partitions, those of all days."""
+    source = table.schema().find_field(TIME).field_id
+    if not any(part.source_id == source and isinstance(part.transform, DayTransform) for part in table.spec().fields):
+        advice = f"add the partition field day({TIME}) to it, or give another name"
+        raise IcebergError(f"the table's partitions are not the days of {TIME}; {advice}")
+
+
+def check_storage(table: Table) -> None:
+    """Writes a small file where data and where metadata go, and deletes it again."""
+    places, file = table.location_provider(), f"hushgram-probe-{uuid4()}"
+    for path in (places.new_data_location(file), places.new_metadata_location(file)):
+        try:
+            with table.io.new_output(path).create(overwrite=True) as stream:
+                stream.write(b"It can be written.\n")
+        except Exception as error:  # of as many kinds as there are stores
+            raise IcebergError(f"cannot write to {path.rpartition('/')[0]}: {one_line(error)}") from error
+        try:
+            table.io.delete(path)
+        except Exception as error:  # some stores take files of writers that may not delete any
+            LOG.warning("iceberg: cannot delete %s: %s", path, one_line(error))
 
 
 def without_own_attempts(table: Table) -> Table:
