@@ -97,6 +97,7 @@ def fill(kind: Callable[[int], Any], known: int) -> Filled:
     seen = kind(GRAIN)
     for number, ids in enumerate(ids_to_know(known)):
         seen.add(ids, np.full(len(ids), GRAIN * (1 + number * FILLED_BY * (GRAINS + 1) // known)))
+        del ids  # the last ones would count
     gc.collect()
     size, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
