@@ -1,8 +1,9 @@
 """How fast the batch pipeline is, as ratios within one run: `python -m benchmarks.batch`.
 
 The reference is the plain way to do it in Beam, one element for each report: ReadFromAvro, TimestampedValue,
-WindowInto, CombinePerKey, on the in-process runner with one worker, as ours; it reads one of the same files, since all
-of them would take it minutes. Ours also removes duplicates, estimates the windows and writes the results.
+WindowInto, CombinePerKey, on the in-process runner with one worker, as ours. It reads one of the same files, since all
+of them would take it minutes; what that takes beyond a run of hardly any reports is its price for a report. Ours also
+removes duplicates, estimates the windows and writes the results.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import os
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+import io
+import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,6 +33,7 @@ from hushgram import Collection, load_collections
 from hushgram.pipelines import aggregate
 from hushgram.pipelines.simulate import command
 from hushgram.schemas.avro_schemas import REPORT_BATCH
+from hushgram.schemas.container import SYNC_SIZE, read_header
 
 YAML = """
 collections:
@@ -39,6 +44,9 @@ collections:
     groups: [DE, FR, US]
 """
 SINGLE = 20_000_000
+HARDLY_ANY = 4_000
+"""Enough for every window to have some, so that all are estimated."""
+FILES = 200
 PACKED = 100_000_000
 HOURS = 4
 START = 1_767_225_600_000
@@ -83,10 +91,10 @@ def time_plain_beam(pattern: str, cells: int) -> float:
     return time.perf_counter() - start
 
 
-def time_ours(collections: Path, pattern: str, output: Path) -> float:
+def time_ours(collections: Path, pattern: str, output: Path, *options: str) -> float:
     """Seconds of `hushgram aggregate`."""
     start = time.perf_counter()
-    arguments = ["--collections", str(collections), "--input", pattern, "--output", str(output)]
+    arguments = ["--collections", str(collections), "--input", pattern, "--output", str(output), *options]
     with open(os.devnull, "w") as devnull:
         stdout, sys.stdout = sys.stdout, devnull
         try:
@@ -94,6 +102,13 @@ def time_ours(collections: Path, pattern: str, output: Path) -> float:
         finally:
             sys.stdout = stdout
     return time.perf_counter() - start
+
+
+def simulate(folder: Path, collections: Path, reports: int) -> list[Path]:
+    """Files of single reports, each with its id."""
+    options = ["--collections", str(collections), "--reports", str(reports), "--hours", str(HOURS), "--ids"]
+    command.run([*options, "--output", str(folder)])
+    return sorted(folder.glob("*.avro"))
 
 
 def write_packed(directory: Path, collection: Collection, reports: int) -> None:
@@ -116,6 +131,15 @@ def write_packed(directory: Path, collection: Collection, reports: int) -> None:
         )
         with (directory / f"{number:03d}.avro").open("wb") as file:
             fastavro.writer(file, REPORT_BATCH.parsed, rows, codec="snappy", sync_interval=1 << 18)
+
+
+def copy_often(path: Path, folder: Path, times: int) -> None:
+    """A file many times, each with a sync marker of its own, since files that begin alike are taken for copies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = path.read_bytes()
+    sync = read_header(io.BytesIO(data)).sync
+    for number in range(times):
+        (folder / f"copy-{number:04d}.avro").write_bytes(data.replace(sync, secrets.token_bytes(SYNC_SIZE)))
 
 
 def measure_memory(collections: Path, directory: Path) -> float:
@@ -152,19 +176,29 @@ def main() -> None:
         collections.write_text(YAML)
         [collection] = load_collections(collections).values()
         cells = collection.mechanism.cells
-        simulation = ["--collections", str(collections), "--reports", str(SINGLE), "--hours", str(HOURS), "--ids"]
-        command.run([*simulation, "--output", str(base / "single")])
+        files = simulate(base / "single", collections, SINGLE)
         write_packed(base / "packed", collection, PACKED)
         singles, packed = str(base / "single" / "*.avro"), str(base / "packed" / "*.avro")
+        few, tiny = (simulate(base / str(reports), collections, reports)[0] for reports in (HARDLY_ANY, 10))
+        copy_often(tiny, base / "files", FILES)
+        shutil.copy(few, base / "files" / "few.avro")
         time_ours(collections, singles, base / "warm")
 
+        start, start_of_two, of_files = (
+            min(time_ours(collections, str(pattern), base / f"{name}-{turn}", *options) for turn in range(3))
+            for name, pattern, options in (
+                ("one", few, ()),
+                ("two", few, ("--direct_num_workers=2",)),
+                ("files", base / "files" / "*.avro", ()),
+            )
+        )
         fast = min(time_ours(collections, singles, base / "o1") for _ in range(3))
         small = min(time_ours(collections, packed, base / "o2") for _ in range(2))
-        files = sorted((base / "single").glob("*.avro"))
         native = min(time_native_alone(files, cells)[0] for _ in range(3))
         stages = min((Stages([collection], files) for _ in range(3)), key=lambda stages: stages.total)
-        first_file = files[0]
-        plain = time_plain_beam(str(first_file), cells) / command.ROWS_PER_FILE * SINGLE
+        plain_start, plain_file = (min(time_plain_beam(str(path), cells) for _ in range(2)) for path in (few, files[0]))
+        plain = plain_start + (plain_file - plain_start) / command.ROWS_PER_FILE * SINGLE
+        grows, own = (1e9 * seconds / SINGLE for seconds in (fast - start, stages.total))
         rows = [
             ("Report files (deflate, with ids and groups) against plain Beam", f"{plain / fast:.0f}× faster", "≥ 60×"),
             ("(reports/s: plain Beam, ours)", f"{SINGLE / plain:,.0f}, {SINGLE / fast:,.0f}", ""),
@@ -172,6 +206,18 @@ def main() -> None:
                 "ReportBatch files, reports/s against the same",
                 f"{(PACKED / small) / (SINGLE / plain):,.0f}× ({PACKED / small / 1e6:.1f} M/s)",
                 "≥ 1000×",
+            ),
+            (f"(fixed: a run of {HARDLY_ANY:,} reports in the same {4 * HOURS} windows)", f"{start:.2f} s", ""),
+            (
+                "(the same with two threads, so with two bundles where there is work for them)",
+                f"{start_of_two:.2f} s",
+                "",
+            ),
+            ("(each file more)", f"{1e3 * (of_files - start) / FILES:.1f} ms", ""),
+            (
+                "(grows with reports; of that our own code, and Beam)",
+                f"{grows:.0f} ns; {own:.0f}, {grows - own:.0f}",
+                "",
             ),
             ("the same without Beam, reports/s", f"{SINGLE / stages.total / 1e6:.1f} M/s", "≥ 5 M/s"),
             (

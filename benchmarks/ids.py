@@ -1,6 +1,7 @@
 """What an id costs in a worker that removes duplicates: `python -m benchmarks.ids`.
 
-Memory as the interpreter counts it, and processor time for a call with some new ids, where a shard knows many. The
+Memory as the interpreter counts it, at rest and at the most while ids came; and processor time where a shard knows
+many: for a call with some ids, none, all or half of which are known, and for forgetting those that expire. The
 reference is a set of bytes for each time at which ids expire. Both sides see the same ids and take turns; of each the
 fastest turn counts.
 """
@@ -17,7 +18,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,7 @@ ADDED = 60_000
 """Ids that each turn adds at most, so that what is known hardly grows meanwhile."""
 CALLS = 500
 TURNS = 3
+KINDS = {0.0: "new ids looked up and kept", 1.0: "known ids looked up", 0.5: "ids looked up, half of them known,"}
 GRAIN = 1000
 
 
@@ -53,6 +55,13 @@ class SetsOfIds:
             chunks.append(EXPIRY.pack(expiry) + b"".join(new))
         return is_new, chunks
 
+    def forget(self, now: int) -> None:
+        self.by_expiry = {expiry: kept for expiry, kept in self.by_expiry.items() if expiry > now}
+
+    def chunks(self) -> Iterator[bytes]:
+        for expiry, kept in self.by_expiry.items():
+            yield EXPIRY.pack(expiry) + b"".join(kept)
+
     def _are_new(self, ids: list[bytes]) -> BoolArray:
         distinct, is_new = set(ids), np.ones(len(ids), dtype=bool)
         known = set().union(*(kept & distinct for kept in self.by_expiry.values()))
@@ -67,52 +76,96 @@ def random_ids(count: int, rng: np.random.Generator) -> UIntArray:
     return np.frombuffer(rng.bytes(ID_BYTES * count), dtype=np.uint64).reshape(-1, 2)
 
 
-def fill(kind: Callable[[int], Any], known: int) -> tuple[Any, float]:
-    """Something that knows as many ids, which expire at as many times as in a stream; and its bytes for each."""
+class Filled(NamedTuple):
+    """Something that knows ids, and its bytes for each: at rest, and at the most while they came."""
+
+    seen: Any
+    size: float
+    most: float
+
+
+def ids_to_know(known: int) -> Iterator[UIntArray]:
     rng = np.random.default_rng(1)
+    for start in range(0, known, FILLED_BY):
+        yield random_ids(min(FILLED_BY, known - start), rng)
+
+
+def fill(kind: Callable[[int], Any], known: int) -> Filled:
+    """Something that knows as many ids, which expire at as many times as in a stream."""
     gc.collect()
     tracemalloc.start()
     seen = kind(GRAIN)
-    for start in range(0, known, FILLED_BY):
-        count = min(FILLED_BY, known - start)
-        seen.add(random_ids(count, rng), np.full(count, GRAIN * (1 + start * (GRAINS + 1) // known)))
+    for number, ids in enumerate(ids_to_know(known)):
+        seen.add(ids, np.full(len(ids), GRAIN * (1 + number * FILLED_BY * (GRAINS + 1) // known)))
+        del ids  # the last ones would count
     gc.collect()
-    size, _ = tracemalloc.get_traced_memory()
+    size, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return seen, size / known
+    return Filled(seen, size / known, most / known)
 
 
-def time_batches(seen: Any, batches: list[tuple[UIntArray, IntArray]]) -> float:
-    """Seconds for each id of some batches, none of which is known."""
+class Batch(NamedTuple):
+    """Ids for a call, and how many of them are new."""
+
+    ids: UIntArray
+    expiries: IntArray
+    new: int
+
+
+def time_batches(seen: Any, batches: list[Batch]) -> float:
+    """Processor seconds for each id of some batches."""
     start = time.process_time()
-    for ids, expiries in batches:
+    for ids, expiries, new in batches:
         is_new, _ = seen.add(ids, expiries)
-        assert is_new.all()
-    return (time.process_time() - start) / sum(len(ids) for ids, _ in batches)
+        assert np.count_nonzero(is_new) == new
+    return (time.process_time() - start) / sum(len(batch.ids) for batch in batches)
 
 
-def batches_of(count: int, rng: np.random.Generator) -> Iterator[tuple[UIntArray, IntArray]]:
+def batches_of(count: int, share: float, known: UIntArray, rng: np.random.Generator) -> Iterator[Batch]:
+    """As many ids to a batch, of which this share is known."""
+    of_known = round(share * count)
     for _ in range(min(CALLS, max(1, ADDED // count))):
-        yield random_ids(count, rng), np.full(count, GRAIN * (GRAINS + 1))
+        rows = rng.choice(len(known), of_known, replace=False, shuffle=False)
+        ids = np.concatenate([random_ids(count - of_known, rng), known[rows]])
+        yield Batch(rng.permutation(ids), np.full(count, GRAIN * (GRAINS + 1)), count - of_known)
+
+
+def time_forgetting(seen: Any, now: int) -> tuple[float, float]:
+    """Processor seconds to forget what has expired by a time, and to write down what stays, as the state wants it."""
+    start = time.process_time()
+    seen.forget(now)
+    forgot = time.process_time()
+    for _ in seen.chunks():
+        pass
+    return forgot - start, time.process_time() - forgot
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--known", type=int, default=KNOWN, help=f"ids that a shard knows (default: {KNOWN:,})")
     known = parser.parse_args().known
-    (before, before_bytes), (seen, seen_bytes) = fill(SetsOfIds, known), fill(SeenIds, known)
+    sets, arrays = fill(SetsOfIds, known), fill(SeenIds, known)
     print("| what | measured | target |\n|---|---|---|")
-    print(f"| an id in memory, of {known:,} | {seen_bytes:.1f} bytes (in sets: {before_bytes:.0f}) | ≤ 24 |")
-    rng = np.random.default_rng(2)
-    for count in BATCHES:
-        seconds: dict[Any, list[float]] = {before: [], seen: []}
-        for _ in range(TURNS):
-            batches = list(batches_of(count, rng))
-            for side, times in seconds.items():
-                times.append(time_batches(side, batches))
-        old, new = (min(times) for times in seconds.values())
-        each = f"{old / new:.2f}× ({1e9 * new:,.0f} ns an id against {1e9 * old:,.0f})"
-        print(f"| {count:,} new ids looked up and kept at once, against sets | {each} | ≥ 1× |")
+    print(f"| an id in memory, of {known:,} | {arrays.size:.1f} bytes (in sets: {sets.size:.0f}) | ≤ 24 |")
+    print(f"| the same at the most, while they come | {arrays.most:.1f} bytes (in sets: {sets.most:.0f}) | |")
+    rng, ids = np.random.default_rng(2), np.concatenate(list(ids_to_know(known)))
+    for share, name in KINDS.items():
+        for count in BATCHES[1:] if 0 < share < 1 else BATCHES:
+            seconds: tuple[list[float], list[float]] = [], []
+            for _ in range(TURNS):
+                batches = list(batches_of(count, share, ids, rng))
+                for side, times in zip((sets, arrays), seconds, strict=True):
+                    times.append(time_batches(side.seen, batches))
+            old, new = map(min, seconds)
+            each = f"{old / new:.2f}× ({1e9 * new:,.0f} ns an id against {1e9 * old:,.0f})"
+            print(f"| {count:,} {name} at once, against sets | {each} | ≥ 1× |")
+    # Each turn forgets a ninth of what was there at first.
+    turns = [[time_forgetting(side.seen, GRAIN * (turn + 1)) for side in (sets, arrays)] for turn in range(TURNS)]
+    old, new = (min(forget for forget, _ in times) for times in zip(*turns, strict=True))
+    print(f"| forgetting a ninth of them, against sets | {1e3 * new:.0f} ms against {1e3 * old:.0f} | |")
+    old, new = (min(sum(both) for both in times) for times in zip(*turns, strict=True))
+    both = f"{old / new:.2f}× ({1e3 * new:.0f} ms against {1e3 * old:.0f})"
+    print(f"| the same, and writing the others down again | {both} | |")
 
 
 if __name__ == "__main__":

@@ -11,30 +11,36 @@ import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import argparse
-import io
-import secrets
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import Popen
 
 import numpy as np
 
-from benchmarks.batch import HOURS, START, YAML, write_packed
+from benchmarks.batch import HOURS, START, YAML, copy_often, write_packed
 from benchmarks.stages import Stages
 from hushgram import Collection, load_collections
 from hushgram.schemas.avro_schemas import REPORT
 from hushgram.schemas.columns import Labels
-from hushgram.schemas.container import SYNC_SIZE, read_header
 from hushgram.schemas.writer import encode_reports, write_container
 
 PACKED_IN_A_FILE = 10_000_000
 SINGLE_IN_A_FILE = 1_000_000
 IN_A_BLOCK = 10_000
+FILES_IN_STEPS = 10
+"""Files that are read once more, step by step."""
 POLL = 0.2
+NATIVE_ALONE = """
+import sys; from pathlib import Path; from benchmarks.stages import time_native_alone
+print("ready", flush=True); sys.stdin.readline()
+print(sum(time_native_alone([*map(Path, sys.argv[2:])], int(sys.argv[1]))[0] for _ in range(3)))
+"""
 
 
 @dataclass(frozen=True)
@@ -68,14 +74,10 @@ def _sizes(total: int, largest: int) -> list[int]:
 
 
 def write_many_packed(folder: Path, collection: Collection, reports: int) -> None:
-    """Packed reports: the blocks of one file many times over, each time behind a sync marker of its own, since files
-    that begin alike are taken for copies."""
+    """Packed reports: the blocks of one file many times over."""
     once = min(reports, PACKED_IN_A_FILE)
     write_packed(folder, collection, once)
-    first = (folder / "000.avro").read_bytes()
-    sync = read_header(io.BytesIO(first)).sync
-    for number in range(1, reports // once):
-        (folder / f"{number:03d}.avro").write_bytes(first.replace(sync, secrets.token_bytes(SYNC_SIZE)))
+    copy_often(folder / "000.avro", folder, reports // once - 1)
 
 
 def run(collections: Path, pattern: str, output: Path, *options: str) -> Run:
@@ -113,23 +115,48 @@ def _resident(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def measure(collections: Path, folder: Path, reports: int, workers: int) -> list[str]:
-    """Lines of a table: one worker, and several in each of the ways that the runner has for them."""
+def measure(collections: Path, folder: Path, workers: int) -> dict[str, Run]:
+    """One worker, and several in each of the ways that the runner has for them."""
     several = f"--direct_num_workers={workers}"
     ways = {
         "one": [],
         f"{workers} threads": [several],
         f"{workers} processes": [several, "--direct_running_mode=multi_processing"],
     }
-    lines, one = [], 0.0
-    for number, (name, options) in enumerate(ways.items()):
-        result = run(collections, str(folder / "*.avro"), folder / f"results-{number}", *options)
-        one = one or result.seconds
-        lines.append(
-            f"| {name} | {reports / result.seconds / 1e6:.2f} M/s | {one / result.seconds:.2f}× |"
-            f" {result.megabytes:,.0f} MB |"
-        )
-    return lines
+    return {
+        name: run(collections, str(folder / "*.avro"), folder / f"results-{number}", *options)
+        for number, (name, options) in enumerate(ways.items())
+    }
+
+
+def measure_ceiling(paths: Sequence[Path], cells: int, processes: int) -> float:
+    """What the machine gives to several processes that share nothing and run native code alone, of what one does."""
+    alone, *_ = _time_together(paths, cells, 1)
+    return processes * alone / max(_time_together(paths, cells, processes))
+
+
+def _time_together(paths: Sequence[Path], cells: int, processes: int) -> list[float]:
+    command = [sys.executable, "-c", NATIVE_ALONE, str(cells), *map(str, paths)]
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            for _ in range(processes)
+        ]
+        pipes = [(process.stdin, process.stdout) for process in started]
+        for _, output in pipes:
+            assert output is not None
+            output.readline()
+        for start, _ in pipes:
+            assert start is not None
+            start.write("start\n")
+            start.flush()
+        return [float(output.readline()) for _, output in pipes if output is not None]
+
+
+def line(name: str, result: Run, reports: int, one: Run) -> str:
+    """Of a table."""
+    speed, against = reports / result.seconds / 1e6, one.seconds / result.seconds
+    return f"| {name} | {speed:.2f} M/s | {against:.2f}× | {result.megabytes:,.0f} MB |"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -152,10 +179,17 @@ def main(argv: Sequence[str] | None = None) -> None:
             write(folder, collection, reports)
             print(f"\n{reports:,} reports, {kind}\n")
             print("| workers | reports | against one | memory |\n|---|---|---|---|")
-            print("\n".join(measure(collections, folder, reports, arguments.workers)), flush=True)
-            stages = Stages([collection], sorted(folder.glob("*.avro"))[:1])
-            steps = stages.nanoseconds().items()
-            print("\nNanoseconds a report, without Beam: " + ", ".join(f"{step} {cost:.1f}" for step, cost in steps))
+            runs = measure(collections, folder, arguments.workers)
+            for name, result in runs.items():
+                print(line(name, result, reports, runs["one"]), flush=True)
+            paths = sorted(folder.glob("*.avro"))[:FILES_IN_STEPS]
+            shares = Stages([collection], paths).shares(runs["one"].seconds / reports).items()
+            print(
+                "\nWhere one worker's time goes: " + ", ".join(f"{step} {100 * share:.0f} %" for step, share in shares)
+            )
+            if kind != "packed":
+                ceiling = measure_ceiling(paths, collection.mechanism.cells, arguments.workers)
+                print(f"\n{arguments.workers} processes of native code alone, which share nothing: {ceiling:.2f}× one")
 
 
 if __name__ == "__main__":

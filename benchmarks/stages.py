@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections import defaultdict
@@ -19,7 +20,7 @@ from hushgram.schemas.container import inflate
 from hushgram.schemas.decoder import decode_records
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import MAX_BUFFERED_CELLS, tally
-from hushgram.transforms.deduplication import first_of_each_id
+from hushgram.transforms.deduplication import first_of_each_id, write_ids
 from hushgram.transforms.judging import accept
 from hushgram.transforms.memory import keep_freed_memory
 from hushgram.transforms.parsing import full_name
@@ -69,7 +70,7 @@ class Stages:
                 waiting = []
         if waiting:
             self._send(waiting, spill, shards)
-        for places in shards.values():
+        for shard, places in shards.items():
             blocks = self._timed("read back", lambda places: [read_piece(spill.folder, at) for at in places], places)
             masks = self._timed("first of each id", first_of_each_id, [ids_of(block) for block in blocks])
             unique = [
@@ -78,6 +79,7 @@ class Stages:
             ]
             for first in range(0, len(unique), TALLIED_TOGETHER):
                 self._tally(Uploads.together(unique[first : first + TALLIED_TOGETHER]))
+            self._timed("keep ids", write_ids, os.path.join(spill.folder, "ids", str(shard)), blocks, masks)
 
     def _uploads(self, run: BlockRun) -> Uploads:
         definition = REPORT_KINDS[full_name(run.schema)]
@@ -109,6 +111,11 @@ class Stages:
     @property
     def total(self) -> float:
         return sum(self.seconds.values())
+
+    def shares(self, seconds: float) -> dict[str, float]:
+        """Of each step in a run that took some seconds for each report; Beam has the rest, and the start."""
+        shares = {step: cost / self.reports / seconds for step, cost in self.seconds.items()}
+        return {**shares, "Beam and the start": 1 - sum(shares.values())}
 
     def nanoseconds(self) -> dict[str, float]:
         """Of each step, for each report."""

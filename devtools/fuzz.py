@@ -81,12 +81,12 @@ def _fuzz(name: str, seconds: int, start: int, seeds_in: Callable[[Path], list[P
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m devtools.fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long, half of it for each")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long each of the two runs (default: 10)")
     parser.add_argument("--seed", type=int, default=1, help="where random numbers start; the same one repeats a run")
     arguments = parser.parse_args(argv)
     try:
         for fuzz in (fuzz_decoder, fuzz_ids):
-            print(fuzz(round(30 * arguments.minutes), arguments.seed), flush=True)
+            print(fuzz(round(60 * arguments.minutes), arguments.seed), flush=True)
     except subprocess.CalledProcessError as error:
         print(f"ended with {error.returncode}: what was found stands above", file=sys.stderr)
         return 1

@@ -31,8 +31,13 @@ static void check_spans(int64_t size, const int64_t *starts, const int64_t *size
 
 static void check_texts(int64_t size, const Texts *texts, int64_t rows, int64_t least) {
     check_spans(size, texts->starts, texts->sizes, texts->count, least);
-    for (int64_t row = 0; row < rows; row++)
+    int64_t seen = 0;
+    for (int64_t row = 0; row < rows; row++) {
         check(texts->codes[row] >= 0 && texts->codes[row] < texts->count, "a code is that of a text");
+        check(texts->codes[row] <= seen, "texts are numbered in the order of their rows");
+        seen += texts->codes[row] == seen;
+    }
+    check(seen == texts->count, "every text is that of a row");
 }
 
 /* Decodes, and returns how many records are whole. */

@@ -12,6 +12,9 @@
 
 #include "mix.h"
 
+/* For what every field of every record needs: in calls the cursor stays in memory, and each step waits for the last. */
+#define INLINED static inline __attribute__((always_inline))
+
 enum { REVISION_BYTES = 8, ID_BYTES = 16 };
 
 /* Why a record is damaged. The texts are in decoder.py, in this order. */
@@ -64,14 +67,14 @@ typedef struct {
     int damage; /* the first that was found; reading goes no further then */
 } Cursor;
 
-static int64_t fail(Cursor *cursor, int damage) {
+INLINED int64_t fail(Cursor *cursor, int damage) {
     if (!cursor->damage) cursor->damage = damage;
     cursor->at = cursor->end;
     return 0;
 }
 
 /* The place of the next `size` bytes, behind which the cursor goes. */
-static int64_t pass(Cursor *cursor, int64_t size) {
+INLINED int64_t pass(Cursor *cursor, int64_t size) {
     if (size > cursor->end - cursor->at) return fail(cursor, CUT);
     int64_t start = cursor->at;
     cursor->at += size;
@@ -79,7 +82,7 @@ static int64_t pass(Cursor *cursor, int64_t size) {
 }
 
 /* A number in the bytes that it takes and no more: so equal records have equal bytes. */
-static int64_t read_long(Cursor *cursor) {
+INLINED int64_t read_long(Cursor *cursor) {
     uint64_t zigzag = 0;
     for (int shift = 0;; shift += 7) {
         if (cursor->at >= cursor->end) return fail(cursor, CUT);
@@ -90,7 +93,7 @@ static int64_t read_long(Cursor *cursor) {
     }
 }
 
-static Span read_bytes(Cursor *cursor) {
+INLINED Span read_bytes(Cursor *cursor) {
     int64_t size = read_long(cursor);
     if (size < 0) size = fail(cursor, NO_SIZE);
     int64_t start = pass(cursor, size);
@@ -98,7 +101,7 @@ static Span read_bytes(Cursor *cursor) {
 }
 
 /* Whether the second branch of a union follows, of which the first is null. */
-static int read_branch(Cursor *cursor) {
+INLINED int read_branch(Cursor *cursor) {
     int64_t place = pass(cursor, 1);
     if (cursor->damage) return 0;
     uint8_t branch = cursor->data[place];
@@ -106,7 +109,7 @@ static int read_branch(Cursor *cursor) {
     return branch == 2;
 }
 
-static Record read_record(Cursor *cursor, int batch, int with_ids) {
+INLINED Record read_record(Cursor *cursor, int batch, int with_ids) {
     Record record = {.cells = NOTHING, .group = NOTHING, .ids = NOTHING, .cell = 0, .id = -1};
     record.collection = read_bytes(cursor);
     record.revision = pass(cursor, REVISION_BYTES);
@@ -161,35 +164,47 @@ static uint64_t hash(const Bytes *bytes, Span text, uint64_t first, const uint64
     return mix(mixed ^ secret[0], secret[1]);
 }
 
-/* The code of a text, a new one if it was not seen before; -1 if it is no text. */
-static int64_t code_of(const Bytes *bytes, Texts *texts, Span text, const uint64_t *secret) {
-    uint64_t first = word(bytes, text.start, text.start + text.size);
+static int is_text(const Bytes *bytes, const Texts *texts, int64_t code, Span text, uint64_t first) {
+    return texts->firsts[code] == first && texts->sizes[code] == text.size &&
+           (text.size <= 8 ||
+            !memcmp(bytes->data + texts->starts[code] + 8, bytes->data + text.start + 8, (size_t)text.size - 8));
+}
+
+/* The slot of a text, a free one if it was not seen before; NULL if it is no text. */
+static uint32_t *find(const Bytes *bytes, const Texts *texts, Span text, uint64_t first, const uint64_t *secret) {
     for (uint64_t slot = hash(bytes, text, first, secret);; slot++) {
         uint32_t *found = texts->slots + (slot & (uint64_t)texts->last_slot);
-        int64_t code = (int64_t)*found - 1;
-        if (code < 0) {
-            if (text.size > 0 && !is_utf8(bytes->data + text.start, text.size)) return -1;
-            code = texts->count++;
-            texts->starts[code] = text.start;
-            texts->sizes[code] = text.size;
-            texts->firsts[code] = first;
-            *found = (uint32_t)texts->count;
-            return code;
-        }
-        if (texts->firsts[code] == first && texts->sizes[code] == text.size &&
-            (text.size <= 8 ||
-             !memcmp(bytes->data + texts->starts[code] + 8, bytes->data + text.start + 8, (size_t)text.size - 8)))
-            return code;
+        if (!*found) return text.size > 0 && !is_utf8(bytes->data + text.start, text.size) ? NULL : found;
+        if (is_text(bytes, texts, (int64_t)*found - 1, text, first)) return found;
     }
+}
+
+/* The code of the text that was looked for: a new one if its slot is free. */
+static int64_t code_of(Texts *texts, uint32_t *slot, Span text, uint64_t first) {
+    if (!*slot) {
+        texts->starts[texts->count] = text.start;
+        texts->sizes[texts->count] = text.size;
+        texts->firsts[texts->count] = first;
+        *slot = (uint32_t)++texts->count;
+    }
+    return (int64_t)*slot - 1;
 }
 
 /* Whether the record's texts are such. Then it is kept as a row. */
 static int keep(const Bytes *bytes, Columns *columns, int64_t row, const Record *record, const uint64_t *secret) {
-    int64_t collection = code_of(bytes, &columns->collection, record->collection, secret);
-    int64_t group = collection < 0 ? -1 : code_of(bytes, &columns->group, record->group, secret);
-    if (group < 0) return 0;
-    columns->collection.codes[row] = collection;
-    columns->group.codes[row] = group;
+    Texts *collections = &columns->collection, *groups = &columns->group;
+    Span collection = record->collection, group = record->group;
+    uint64_t first_of_collection = word(bytes, collection.start, collection.start + collection.size);
+    uint64_t first_of_group = word(bytes, group.start, group.start + group.size);
+    /* Most records are of the collection of the one before; of groups that is not so. */
+    uint32_t before = row ? (uint32_t)collections->codes[row - 1] + 1 : 0;
+    uint32_t *collection_slot = before && is_text(bytes, collections, before - 1, collection, first_of_collection)
+                                    ? &before
+                                    : find(bytes, collections, collection, first_of_collection, secret);
+    uint32_t *group_slot = find(bytes, groups, group, first_of_group, secret);
+    if (!collection_slot || !group_slot) return 0;
+    collections->codes[row] = code_of(collections, collection_slot, collection, first_of_collection);
+    groups->codes[row] = code_of(groups, group_slot, group, first_of_group);
     columns->revision[row] = big_endian(bytes->data + record->revision);
     columns->event_time[row] = record->event_time;
     columns->cells[row] = columns->cells_sizes ? record->cells.start : record->cell;

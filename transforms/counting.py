@@ -90,6 +90,8 @@ def _distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
     if keys.size == 0:
         return keys, keys
     low, high = int(keys.min()), int(keys.max())
+    if low == high:
+        return keys[:1], np.zeros_like(keys)
     if high - low >= DENSE_KEYS:
         distinct, place = np.unique(keys, return_inverse=True)
         return distinct, place

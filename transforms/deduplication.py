@@ -20,7 +20,7 @@ from hushgram._arrays import BoolArray, UIntArray
 from hushgram.schemas.records import DeadLetter
 from hushgram.transforms.collection_index import CollectionIndex
 from hushgram.transforms.counting import TallyUploads
-from hushgram.transforms.filesystem import write_atomically
+from hushgram.transforms.filesystem import atomically
 from hushgram.transforms.ids import are_first
 from hushgram.transforms.run_store import ids_paths
 from hushgram.transforms.runs import Attempt
@@ -83,9 +83,16 @@ class DeduplicateBatch(TallyUploads):
             yield self.refuse(duplicates(repeated, repeated_reports, last_received))
         if self.attempt is not None and any(is_first.any() for is_first in masks):
             [path] = ids_paths(self.attempt.folder, [shard])
-            counted = [ids_of(block)[is_first] for block, is_first in zip(blocks, masks, strict=True)]
-            write_atomically(path, np.concatenate(counted).tobytes())
+            write_ids(path, blocks, masks)
             yield TaggedOutput(COUNTED_IDS, (shard, expire_ms))
+
+
+def write_ids(path: str, blocks: Sequence[bytes], masks: Sequence[BoolArray]) -> None:
+    """The ids of some pieces that come for the first time, piece by piece: together they are too many to copy."""
+    with atomically(path) as file:
+        for block, is_first in zip(blocks, masks, strict=True):
+            ids = ids_of(block)
+            file.write((ids if is_first.all() else ids[is_first]).tobytes())
 
 
 def known_ids(attempt: Attempt, shard: int) -> UIntArray:

@@ -56,7 +56,8 @@ class _Judged:
     reason: IntArray
 
     def refuse(self, reason: Reason, rows: BoolArray) -> None:
-        self.reason[rows & (self.reason < 0)] = ORDER.index(reason)
+        if rows.any():  # seldom
+            self.reason[rows & (self.reason < 0)] = ORDER.index(reason)
 
     @property
     def fine(self) -> BoolArray:

@@ -105,8 +105,8 @@ def pieces(uploads: Uploads, received: int, count: int = SHARDS) -> Iterator[tup
     Ids are random, so their last bits spread them evenly. A column is its least number and how far each is above it, in
     as few bytes as that takes, and in none where all are equal: engines copy these bytes many times.
     """
-    # Of sixteen bits, since numpy sorts these in a time that does not grow faster than their number.
-    shard = (uploads.id[:, 1] % np.uint64(count)).astype(np.uint16)
+    # Sixteen bits, since numpy sorts these in a time that does not grow faster than their number.
+    shard = uploads.id[:, 1].astype(np.uint16) % np.uint16(count)
     order = np.argsort(shard, kind="stable")
     # `take` copies an id as a whole; an index would go number by number.
     ids = uploads.id.astype("<u8", copy=False).take(order, axis=0)
@@ -116,7 +116,8 @@ def pieces(uploads: Uploads, received: int, count: int = SHARDS) -> Iterator[tup
     if columns["cells"][1]:
         in_order["cells"] = uploads.cells_of(order, columns["cells"][2])
     row_ends = np.cumsum(np.bincount(shard, minlength=count))
-    cell_ends = np.append(0, np.cumsum(uploads.sizes[order]))[row_ends]
+    least, width, _ = columns["sizes"]
+    cell_ends = np.append(0, np.cumsum(uploads.sizes[order]))[row_ends] if width else least * row_ends
     row = cell = 0
     for number, row_end, cell_end in zip(range(count), row_ends.tolist(), cell_ends.tolist(), strict=True):
         if row == row_end:

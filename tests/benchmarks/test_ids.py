@@ -4,11 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.ids import SetsOfIds, fill, random_ids
+from benchmarks.ids import SetsOfIds, batches_of, fill, ids_to_know, time_batches, time_forgetting
 from benchmarks.streams import encode_messages, repeat_messages
 from hushgram import Collection
+from hushgram.schemas.columns import ID_BYTES
 from hushgram.schemas.messages import decode_reports
-from hushgram.transforms.seen_ids import SeenIds
+from hushgram.transforms.seen_ids import EXPIRY, SeenIds
 
 
 @settings(max_examples=50, deadline=None)
@@ -24,10 +25,33 @@ def test_sets_and_arrays_know_the_same_ids(batches):
 
 
 def test_what_is_filled_knows_as_many_ids_as_it_should():
-    seen, bytes_per_id = fill(SeenIds, 25_000)
+    seen, size, most = fill(SeenIds, 25_000)
     assert len(seen) == 25_000
-    assert 16 <= bytes_per_id <= 24
-    assert seen.add(random_ids(10_000, np.random.default_rng(1)), np.zeros(10_000, dtype=np.int64))[0].sum() == 0
+    assert 16 <= size <= 24 <= most
+    assert seen.add(np.concatenate(list(ids_to_know(25_000))), np.zeros(25_000, dtype=np.int64))[0].sum() == 0
+
+
+def test_batches_have_the_share_of_known_ids_that_they_should():
+    known = np.concatenate(list(ids_to_know(1000)))
+    for share, expected in ((0.0, 30), (0.5, 15), (1.0, 0)):
+        seen, *_ = fill(SeenIds, 1000)
+        batch = next(batches_of(30, share, known, np.random.default_rng(3)))
+        assert batch.new == expected
+        time_batches(seen, [batch])  # which asserts that as many are new
+
+
+def test_sets_and_arrays_forget_the_same_ids_and_write_down_the_others():
+    left = []
+    for kind in (SetsOfIds, SeenIds):
+        seen, *_ = fill(kind, 20_000)
+        time_forgetting(seen, 3000)
+        left.append(sorted(chunk[: EXPIRY.size] + bytes(one) for chunk in seen.chunks() for one in ids_in(chunk)))
+    assert left[0] == left[1]
+    assert len(left[0]) == 10_000
+
+
+def ids_in(chunk):
+    return np.frombuffer(chunk[EXPIRY.size :], dtype=np.uint8).reshape(-1, ID_BYTES)
 
 
 def test_repeated_batches_have_ids_of_their_own_and_the_same_reports():

@@ -286,10 +286,10 @@ def test_pieces_hold_every_number_however_wide(rows):
         cells=np.array([cell for part in cells for cell in part], dtype=np.int64),
     )
     restored = []
-    for shard, piece in pieces(uploads, NOW, count=3):
+    for shard, piece in pieces(uploads, NOW, count=4):
         part, received = unpack(piece)
         assert received == NOW
-        assert (part.id[:, 1] % np.uint64(3) == shard).all()
+        assert (part.id[:, 1] % np.uint64(4) == shard).all()
         for index in range(len(part)):
             item = part.between(index, index + 1)
             restored.append((item.event_time[0], item.group[0], item.id[0, 1], item.cells.tolist()))
