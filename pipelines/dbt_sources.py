@@ -17,18 +17,30 @@ SQL_TYPES = {
 }
 
 
+READERS = {"parquet": "read_parquet('{}')", "csv": "read_csv('{}', allow_quoted_nulls = false)"}
+"""What DuckDB reads files with. In CSV a text in quotes is no null, although it may be empty, as units are."""
+
+
 def dbt_sources(folder: str | None = None, kind: str = "parquet") -> str:
     """The text of a `sources.yml`: of files in a folder, as dbt-duckdb reads them, or else of PostgreSQL's views.
 
     >>> "identifier: hushgram_windows" in dbt_sources(), "/{name}.parquet" in dbt_sources("tables")
     (True, True)
+
+    The name of the folder goes through Jinja, and then through `str.format`, so that no braces can be in it.
+
+    >>> dbt_sources("{odd}")
+    Traceback (most recent call last):
+    ValueError: got '{odd}', allowed: a folder without braces, which dbt takes for a template
     """
     source: dict[str, Any] = {"name": "hushgram", "description": "Distributions under local differential privacy."}
     if folder is None:
         source["schema"] = "public"
     else:
-        literal = folder.replace("{", "{{").replace("}", "}}")
-        source["config"] = {"meta": {"external_location": f"{literal}/{{name}}.{kind}"}}
+        if set(folder) & set("{}"):
+            raise ValueError(f"got {folder!r}, allowed: a folder without braces, which dbt takes for a template")
+        quoted = folder.replace("'", "''")
+        source["config"] = {"meta": {"external_location": READERS[kind].format(f"{quoted}/{{name}}.{kind}")}}
     source["tables"] = [_table(table, folder is None) for table in LONG_TABLES]
     return yaml.safe_dump({"version": 2, "sources": [source]}, sort_keys=False, allow_unicode=True, width=120)
 

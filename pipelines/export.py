@@ -60,8 +60,13 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _to_files(options: argparse.Namespace) -> Callable[[], dict[str, int]]:
-    check_directory("--output", options.output)
-    return lambda: export(options.directory, options.output, options.format or "parquet")
+    kind, output = options.format or "parquet", options.output
+    try:
+        sources = dbt_sources(output if "://" in output else os.path.abspath(output), kind)
+    except ValueError as error:
+        raise UsageError(f"--output: {error}") from None
+    check_directory("--output", output)
+    return lambda: export(options.directory, output, kind, sources)
 
 
 def _to_iceberg(options: argparse.Namespace) -> Callable[[], dict[str, int]]:
@@ -70,7 +75,7 @@ def _to_iceberg(options: argparse.Namespace) -> Callable[[], dict[str, int]]:
     return lambda: export_to_iceberg(options.directory, options.output)
 
 
-def export(directory: str, output: str, kind: str) -> dict[str, int]:
+def export(directory: str, output: str, kind: str, sources: str) -> dict[str, int]:
     """Writes the tables of a folder of results; how many rows each has.
 
     Files take their names when all of them are complete: until then, those of an earlier export stay as they are.
@@ -80,7 +85,7 @@ def export(directory: str, output: str, kind: str) -> dict[str, int]:
         def file(name: str) -> BinaryIO:
             return files.enter_context(atomically(FileSystems.join(output, name)))
 
-        file(SOURCES).write(dbt_sources(output if "://" in output else os.path.abspath(output), kind).encode())
+        file(SOURCES).write(sources.encode())
         if kind == "csv":
             file(DICTIONARY).write(data_dictionary())
         outputs = {table.name: file(f"{table.name}.{kind}") for table in LONG_TABLES}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hushgram.schemas.records import Reason
+from hushgram.schemas.records import REASONS, Reason
 from hushgram.transforms.sources.message_batch import MessageBatch
 
 CONNECT, OWN = "__connect.errors.", "hushgram."
@@ -19,6 +19,8 @@ LEFT_OUT, PASSED = f"{OWN}left_out_bytes", f"{OWN}passed"
 """Bytes that were left out since the topic does not take them, and how often a replay has passed the letter over."""
 DECODING, JUDGING = "VALUE_CONVERTER", "TRANSFORMATION"
 """Connect's words for where it went wrong."""
+REASONS_OF_MESSAGES = tuple(reason for reason in REASONS if reason not in ("unreadable", "duplicate", "deleted_unread"))
+"""A file is unreadable, duplicates are found when messages are columns already, and what was deleted nobody has."""
 LONGEST_DETAIL = 500
 
 Header = tuple[str, bytes | None]

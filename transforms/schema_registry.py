@@ -61,6 +61,10 @@ class RegistryAwayError(Exception):
     """No answer, or none of a schema registry: one that is waited for."""
 
 
+class NothingThereError(RegistryAwayError):
+    """A 404 that does not come from a registry: from its server, from a proxy, or from something else."""
+
+
 class NotRegisteredError(Exception):
     """The registry answers that it does not have it."""
 
@@ -211,7 +215,7 @@ class RegistryClient:
                 raise IncompatibleError(text) from None
             if status == 422:
                 raise RegistryError(text) from None
-            raise RegistryAwayError(text) from None
+            raise (NothingThereError if status == 404 else RegistryAwayError)(text) from None
         except (KeyboardInterrupt, SystemExit, MemoryError, OversizedAnswerError):
             raise
         except Exception as error:  # of the transport; or the answer is not a registry's, as the page of a proxy
@@ -227,7 +231,12 @@ class RegistryClient:
 
     def check(self) -> None:
         """That there is a schema registry, which lets us ask."""
-        if not isinstance(self.ask(lambda client: client.get_schema_types()), list):
+        try:
+            answer = self.ask(lambda client: client.get_schema_types())
+        except (NothingThereError, NotRegisteredError) as error:
+            hint = "is its path missing, such as /apis/ccompat/v7 for Apicurio?"
+            raise NothingThereError(f"no schema registry at this address; {hint} The answer: {error}") from None
+        if not isinstance(answer, list):
             raise RegistryAwayError("no answer of a schema registry")
 
     def id_of(self, definition: Definition, version: dict[str, Any] | None = None) -> int:

@@ -81,11 +81,9 @@ def schema_id(registry: SchemaRegistry, definition: Definition, version: dict[st
 
 def frames_in(options: argparse.Namespace, properties_file: str | None) -> dict[bytes, bytes] | None:
     """With `--framed`, what reports begin with, by the beginning that they have in the single-object encoding."""
-    if not options.schema_registry:
-        return None
-    registry = registry_in(options.schema_registry, properties_file)
     if not options.framed:
         return None
+    registry = registry_in(options.schema_registry, properties_file)
     return {
         MARKER + fingerprint: frame(schema_id(registry, definition, version))
         for definition in (REPORT, REPORT_BATCH)

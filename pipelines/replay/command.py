@@ -25,6 +25,7 @@ from hushgram.pipelines.replay.topic import DeadLetterTopic
 from hushgram.pipelines.replay.verdicts import Choice, Counts
 from hushgram.schemas.records import REASONS
 from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.dead_messages import REASONS_OF_MESSAGES
 from hushgram.transforms.kafka_client import KafkaError
 from hushgram.transforms.parsing import Parser
 from hushgram.transforms.schema_registry import RegistryError
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="REASON",
-        help=f"send all that were refused for this reason instead; may be repeated: {', '.join(REASONS)}",
+        help=f"send all that were refused for this reason instead; may be repeated: {', '.join(REASONS_OF_MESSAGES)}",
     )
     parser.add_argument("--schema-registry", metavar="URL", help=URL)
     parser.add_argument("--kafka-properties", metavar="FILE", help=PROPERTIES)
@@ -70,8 +71,9 @@ def execute(options: argparse.Namespace) -> int:
     if bool(options.reason) == bool(options.collections):
         raise UsageError("--collections or --reason: one of them says which dead letters are sent again")
     for reason in options.reason:
-        if reason not in REASONS:
-            raise UsageError(f"--reason: got {reason!r}, allowed: {', '.join(REASONS)}")
+        if reason not in REASONS_OF_MESSAGES:
+            never = ", which no letter of a topic has" if reason in REASONS else ""
+            raise UsageError(f"--reason: got {reason!r}{never}, allowed: {', '.join(REASONS_OF_MESSAGES)}")
     if options.reason and options.schema_registry:
         raise UsageError("--schema-registry: only with --collections; what --reason chooses is not decoded")
     if not options.group:

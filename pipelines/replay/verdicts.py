@@ -8,18 +8,21 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from hushgram._arrays import BoolArray
+from hushgram.schemas.framing import id_in_headers, id_of_frame
 from hushgram.transforms.dead_messages import LEFT_OUT, OFFSET, PARTITION, PASSED, REASON, TOPIC, TOPIC_ID
-from hushgram.transforms.judging import judge
+from hushgram.transforms.judging import ORDER, judge
 from hushgram.transforms.kafka_client import headers_of
 from hushgram.transforms.parsing import Parser
 
-Origin = tuple[bytes | None, ...]
+Origin = bytes
+"""What tells a letter from others. All of a topic's are held in memory: so they are digests, a hundred bytes each."""
 
 NO_REASON = "without a reason"
 """Of a message in the topic that is no dead letter of ours."""
+ELSEWHERE = "of another topic"
+INCOMPLETE = "without its value"
+NEEDS_REGISTRY = "undecodable without --schema-registry"
+"""Why letters stay that could not be sent, whatever the collections say; the last names its schema by an id."""
 
 
 class Letter(NamedTuple):
@@ -51,9 +54,18 @@ class Letter(NamedTuple):
         A topic that was deleted and created again has the same offsets, but another id. Where ids are not known, what
         the message was tells most of them apart.
         """
-        place = tuple(self.headers.get(name) for name in (TOPIC, PARTITION, OFFSET))
-        digest = None if self.value is None else blake2b(self.value, digest_size=16).digest()
-        return None if None in place else (*place, self.headers.get(TOPIC_ID), digest, self.headers.get(PASSED))
+        place = [self.headers.get(name) for name in (TOPIC, PARTITION, OFFSET)]
+        if None in place:
+            return None
+        digest = blake2b(digest_size=16)
+        for part in (*place, self.headers.get(TOPIC_ID), self.value, self.headers.get(PASSED)):
+            digest.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+        return digest.digest()
+
+    @property
+    def names_schema(self) -> bool:
+        """Whether it names its schema by the id that this has in a registry."""
+        return id_in_headers(self.header_list) is not None or id_of_frame(self.value or b"") is not None
 
     def passed_over(self) -> list[Any]:
         """The headers of the letter when it was passed over once more."""
@@ -73,29 +85,41 @@ class Choice:
     parser: Parser | None
     reasons: frozenset[str] = frozenset()
 
-    def chosen(self, letters: Sequence[Letter], now: int) -> BoolArray:
-        """For each letter whether it is sent again. One that was left out of the dead letter cannot be."""
-        ours = [
-            letter.headers.get(TOPIC) in (None, self.topic.encode()) and LEFT_OUT not in letter.headers
-            for letter in letters
-        ]
-        wanted = [letter.reason in self.reasons for letter in letters] if self.reasons else self._accepted(letters, now)
-        return np.array(ours, dtype=bool) & np.array(wanted, dtype=bool)
+    def objections(self, letters: Sequence[Letter], now: int) -> list[str | None]:
+        """For each letter why it stays, as of now; None if it is sent again."""
+        if self.reasons:
+            found = [None if letter.reason in self.reasons else letter.reason for letter in letters]
+        else:
+            found = self._refusals(letters, now)
+        return [self._obstacle(letter) or objection for letter, objection in zip(letters, found, strict=True)]
 
-    def _accepted(self, letters: Sequence[Letter], now: int) -> BoolArray:
+    def _obstacle(self, letter: Letter) -> str | None:
+        """What keeps a letter from being sent, whichever are chosen."""
+        if letter.headers.get(TOPIC) not in (None, self.topic.encode()):
+            return ELSEWHERE
+        return INCOMPLETE if LEFT_OUT in letter.headers else None
+
+    def _refusals(self, letters: Sequence[Letter], now: int) -> list[str | None]:
+        """The reasons for which the pipeline would refuse letters that it receives now."""
         assert self.parser is not None
-        accepted = np.zeros(len(letters), dtype=bool)
-        decoded, _ = self.parser.decode(
+        found: list[str | None] = [None] * len(letters)
+        decoded, undecoded = self.parser.decode(
             [letter.value for letter in letters], [letter.header_list for letter in letters]
         )
         for places, columns in decoded:
-            accepted[places] = judge(self.parser.index, columns, now, aged=True).reason < 0
-        return accepted
+            reasons = judge(self.parser.index, columns, now, aged=True).reason
+            for place, reason in zip(places.tolist(), reasons.tolist(), strict=True):
+                found[place] = ORDER[reason] if reason >= 0 else None
+        for part in undecoded:
+            asks = self.parser.registry is None and letters[part.index].names_schema
+            found[part.index] = NEEDS_REGISTRY if asks else part.reason
+        return found
 
 
 @dataclass
 class Counts:
-    """Dead letters by reason: those that are sent, those that stay, and those that the topic had twice."""
+    """Dead letters: those that are sent, by the reason of then, those that stay, by that of now, and those that the
+    topic had twice."""
 
     sent: Counter[str] = field(default_factory=Counter)
     stay: Counter[str] = field(default_factory=Counter)
@@ -130,12 +154,16 @@ class Sorter:
         """Those to send, and those that stay; all are counted."""
         send: list[Letter] = []
         stay: list[Letter] = []
-        for letter, is_chosen in zip(letters, self.choice.chosen(letters, now).tolist(), strict=True):
+        for letter, objection in zip(letters, self.choice.objections(letters, now), strict=True):
             if letter.origin is not None and letter.origin in self.seen:
                 counts.repeated += 1
                 continue
             if letter.origin is not None:
                 self.seen.add(letter.origin)
-            (send if is_chosen else stay).append(letter)
-            (counts.sent if is_chosen else counts.stay)[letter.reason] += 1
+            if objection is None:
+                send.append(letter)
+                counts.sent[letter.reason] += 1
+            else:
+                stay.append(letter)
+                counts.stay[objection] += 1
         return send, stay

@@ -131,6 +131,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.seed < 0:
         raise UsageError(f"--seed: got {options.seed}, allowed: a whole number of zero or more")
     registry.check_combination(options)
+    if options.schema_registry and not options.framed:
+        raise UsageError("--schema-registry: only with --framed; otherwise messages name their schema without it")
     if not options.output and not options.kafka:
         raise UsageError("--output: missing; it may be left out with --kafka only")
     if options.output:

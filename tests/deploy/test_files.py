@@ -396,6 +396,38 @@ def test_network_policies_allow_the_brokers_of_the_submission(name):
     assert rule in find_rules(name, "egress")
 
 
+def addresses_in_the_guide():
+    """Of servers in the cluster that the guide tells to add: their namespaces and ports."""
+    return re.findall(r"://[\w-]+\.([\w-]+)\.svc:(\d+)", (DEPLOY / "flink" / "README.md").read_text())
+
+
+@pytest.mark.parametrize("name", ["taskmanager", "submit"])
+def test_network_policies_allow_the_servers_that_the_guide_adds(name):
+    addresses = [*addresses_in_the_guide(), ("postgresql", "5432"), ("schema-registry", "8081")]
+    assert {namespace for namespace, _ in addresses} == {"postgresql", "schema-registry", "iceberg"}
+    for namespace, port in addresses:
+        target = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}]
+        assert any(
+            rule.get("to") == target and {"port": int(port)} in rule["ports"] for rule in find_rules(name, "egress")
+        ), (namespace, port)
+
+
+@pytest.mark.parametrize(("name", "container"), [("taskmanager", "workers"), ("submit", "submit")])
+def test_whoever_writes_to_iceberg_is_told_of_its_catalogue(name, container):
+    [found] = [entry for entry in list_containers(load_pods()[name]) if entry["name"] == container]
+    [source] = found["envFrom"]
+    assert source["secretRef"]["optional"], "without the sink there is no such secret"
+    guide = (DEPLOY / "flink" / "README.md").read_text()
+    assert f"create secret generic {source['secretRef']['name']} --from-env-file" in guide
+    assert guide.count("PYICEBERG_CATALOG__LAKE__") == 3
+
+
+def test_paths_that_the_guides_name_exist():
+    for guide in DEPLOY.rglob("*.md"):
+        for path in re.findall(r"`(\.\.?/[\w./-]+)`", guide.read_text()):
+            assert (guide.parent / path).exists(), f"{format_path(guide)}: {path}"
+
+
 def test_network_policies_refuse_all_other_connections():
     for source, target, port in [("submit", "taskmanager", 50000), ("jobmanager", "submit", 8099)]:
         assert not any(allows(rule, "to", target, port) for rule in find_rules(source, "egress"))

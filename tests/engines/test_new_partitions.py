@@ -9,6 +9,7 @@ from devtools.processes import eventually
 from hushgram import load_collections
 from hushgram.schemas.avro_schemas import REPORT
 from hushgram.schemas.messages import encode_message
+from tests.helpers.documents import DOCS
 from tests.helpers.reports import compute_tallies, make_report_rows
 from tests.helpers.streams import check_on_time_panes, read_on_time_panes
 
@@ -21,8 +22,9 @@ collections:
     groups: [DE, FR]
     windows: {size: 3s, max_delay: 1s, max_age: 1h, early: 1s}
 """
-STEPS = 80
-"""Ten a second."""
+STEPS, STEP_SECONDS = 80, 0.1
+REPORTS = 400
+"""Of a step: four thousand a second, each a message of its own."""
 GROWTH = {25: 6, 26: 7, 50: 9}
 """Partitions that the topic has from a step on; messages follow at once, before anybody can have found them."""
 
@@ -35,24 +37,34 @@ def short_windows(folder):
 
 
 class Load(threading.Thread):
-    """Reports of the moment in which they are sent."""
+    """Reports of the moment in which they are sent, as many a second as are said above, if the machine can."""
 
     def __init__(self, topic, collection):
         super().__init__()
         self.topic, self.collection, self.rows = topic, collection, []
+        # Drawn before, so that nothing but sending takes time.
+        self.steps = [make_report_rows(collection, REPORTS, seed=step, ids=True) for step in range(STEPS + 1)]
 
     def send(self, step):
         now = time.time_ns() // 1_000_000
-        rows = [{**row, "event_time": now} for row in make_report_rows(self.collection, 20, seed=step, ids=True)]
+        rows = [{**row, "event_time": now} for row in self.steps[step]]
         self.topic.send([encode_message(REPORT, row) for row in rows])
         self.rows += rows
 
     def run(self):
+        began = time.monotonic()
         for step in range(STEPS):
             if step in GROWTH:
                 self.topic.grow(GROWTH[step])
             self.send(step)
-            time.sleep(0.1)
+            time.sleep(max(0, began + (step + 1) * STEP_SECONDS - time.monotonic()))
+        seconds = time.monotonic() - began
+        print(f"{STEPS * REPORTS} reports in {seconds:.1f} s: {STEPS * REPORTS / seconds:.0f} a second")
+
+
+def test_the_documents_say_how_much_comes_while_the_topic_grows():
+    said = f"to {max(GROWTH.values())} partitions while {round(REPORTS / STEP_SECONDS):,} reports a second come"
+    assert said in " ".join((DOCS / "streaming.md").read_text(encoding="utf-8").split())
 
 
 @pytest.fixture

@@ -186,6 +186,13 @@ def test_what_is_wrong_ends_the_command_with_a_line(folder, broker, capsys, more
     assert line in printed
 
 
+def test_the_address_of_its_server_without_the_path_is_told_of_with_a_hint(registry, capsys):
+    server = registry.url.removesuffix("/apis/ccompat/v7")
+    assert command.main(["schemas", "register", "--schema-registry", server]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"hushgram: --schema-registry {server}: no schema registry at this address; is its path")
+
+
 def test_a_schema_that_is_not_registered_is_told_with_advice(folder, broker, registry, topic, confluent, capsys):
     confluent.delete_subject("hushgram.DeadLetter")
     capsys.readouterr()

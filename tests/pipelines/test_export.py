@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -109,18 +110,31 @@ def test_parquet_files_say_what_their_columns_mean(results, tmp_path):
         assert [field.nullable for field in schema] == [column.nullable for column in table.columns]
 
 
+def locate(source, table):
+    """What a query selects from, exactly as dbt-duckdb makes it of a source."""
+    location = source["config"]["meta"]["external_location"].format(
+        schema=source["name"], name=table["name"], identifier=table["name"]
+    )
+    return location if "(" in location or location.startswith("'") else f"'{location}'"
+
+
+def read_sources(output):
+    """The source of dbt beside exported tables. It is a template of Jinja first, which this one must not notice."""
+    text = (output / "sources.yml").read_text()
+    assert not re.search(r"\{[{%#]", text)
+    [source] = yaml.safe_load(text)["sources"]
+    return source
+
+
 def test_csv_holds_the_same_with_a_dictionary_beside_it(results, tmp_path):
     for kind in exporting.FORMATS:
         assert run_export(results[0], tmp_path / kind, "--format", kind) == 0
-    database = duckdb.connect()
-    for table in LONG_TABLES:
+    for number, table in enumerate(LONG_TABLES):
         names = ", ".join(f'"{column.name}"' for column in table.columns)
-        answers = [
-            database.sql(f"SELECT {names} FROM '{tmp_path}/{kind}/{table.name}.{kind}'").fetchall()
-            for kind in exporting.FORMATS
-        ]
-        # An empty text and a null look alike to a reader of CSV.
-        one, other = ([tuple(value or None for value in row) for row in rows] for rows in answers)
+        one, other = (
+            duckdb.sql(f"SELECT {names} FROM {locate(source, source['tables'][number])}").fetchall()
+            for source in (read_sources(tmp_path / kind) for kind in exporting.FORMATS)
+        )
         assert one == other
     with (tmp_path / "csv" / "columns.csv").open(newline="") as file:
         rows = [tuple(row.values()) for row in csv.DictReader(file)]
@@ -129,20 +143,51 @@ def test_csv_holds_the_same_with_a_dictionary_beside_it(results, tmp_path):
     ]
 
 
-def test_sources_of_dbt_are_the_tables_and_where_they_lie(results, tmp_path):
-    output = tmp_path / "{odd} name"
-    assert run_export(results[0], output) == 0
-    [source] = yaml.safe_load((output / "sources.yml").read_text())["sources"]
-    location = source["config"]["meta"]["external_location"]
-    for table, entry in zip(LONG_TABLES, source["tables"], strict=True):
+def test_sources_of_dbt_are_the_tables_and_what_they_mean(results, tmp_path):
+    assert run_export(results[0], tmp_path / "tables") == 0
+    for table, entry in zip(LONG_TABLES, read_sources(tmp_path / "tables")["tables"], strict=True):
         assert (entry["name"], entry["description"]) == (table.name, table.meaning)
-        assert os.path.exists(location.format_map({"name": entry["name"]})), "as dbt-duckdb fills it in"
         assert [(c["name"], c["description"]) for c in entry["columns"]] == [(c.name, c.meaning) for c in table.columns]
         tests = {c["name"]: c.get("data_tests", []) for c in entry["columns"]}
         assert {name for name, its in tests.items() if "not_null" in its} == {
             c.name for c in table.columns if not c.nullable
         }
         assert [name for name, its in tests.items() if "unique" in its] == (["key"] if table is WINDOWS else [])
+
+
+FAILING = {
+    "not_null": "SELECT count(*) FROM {table} WHERE {column} IS NULL",
+    "unique": "SELECT count(*) FROM (SELECT 1 FROM {table} GROUP BY {column} HAVING count(*) > 1)",
+}
+"""How many rows fail a test of dbt, as dbt asks."""
+
+
+@pytest.mark.parametrize("kind", exporting.FORMATS)
+@pytest.mark.parametrize("name", ["tables", "odd name, (of) Ann's"])
+def test_the_tests_of_dbt_hold_of_what_is_exported(results, tmp_path, kind, name):
+    folder, answers = results
+    assert {bool(answer.unit) for answer in answers} == {False, True}
+    assert run_export(folder, tmp_path / name, "--format", kind) == 0
+    source, failures, asked = read_sources(tmp_path / name), {}, 0
+    for entry in source["tables"]:
+        table = locate(source, entry)
+        assert duckdb.sql(f"SELECT count(*) > 0 FROM {table}").fetchall() == [(True,)]
+        for column in entry["columns"]:
+            for test in column.get("data_tests", []):
+                query = FAILING[test].format(table=table, column=f'"{column["name"]}"')
+                [(failures[entry["name"], column["name"], test],)] = duckdb.sql(query).fetchall()
+                asked += 1
+    assert asked > 40
+    assert {test: count for test, count in failures.items() if count} == {}
+
+
+def test_a_folder_whose_name_dbt_takes_for_a_template_is_refused(results, tmp_path, capsys):
+    output = tmp_path / "{odd} name"
+    assert run_export(results[0], output) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "--output: got " in line
+    assert "a folder without braces" in line
+    assert not output.exists()
 
 
 def test_the_shipped_sources_of_dbt_are_those_of_the_views():

@@ -1,14 +1,33 @@
 """A replay of dead letters against Kafka in memory: what is a repeat, what stays, and what ends a run."""
 
+import tracemalloc
+
 import pytest
 
+from hushgram import Collection
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.replay import topic as replay_topic
 from hushgram.pipelines.replay.topic import DeadLetterTopic
-from hushgram.pipelines.replay.verdicts import Choice
-from hushgram.transforms.dead_messages import OFFSET, PARTITION, PASSED, REASON, TOPIC, TOPIC_ID
+from hushgram.pipelines.replay.verdicts import Choice, Letter
+from hushgram.schemas.avro_schemas import REPORT
+from hushgram.schemas.framing import ID_HEADER, frame
+from hushgram.schemas.messages import PREFIX, encode_message
+from hushgram.transforms.collection_index import CollectionIndex
+from hushgram.transforms.dead_messages import (
+    LEFT_OUT,
+    OFFSET,
+    PARTITION,
+    PASSED,
+    REASON,
+    REASONS_OF_MESSAGES,
+    TOPIC,
+    TOPIC_ID,
+)
+from hushgram.transforms.judging import ORDER
 from hushgram.transforms.kafka_client import KafkaError
+from hushgram.transforms.parsing import Parser
 from tests.helpers.fake_kafka import FakeConsumer, FakeMessage, FakeSender, FakeTopic
+from tests.helpers.reports import DAY, make_report_rows
 
 CHOICE = Choice("reports", None, frozenset(["unknown_group"]))
 
@@ -43,14 +62,14 @@ class Kafka:
             replay_topic, "first_offsets", lambda *arguments: {0: len(self.topic.logs[0]) if arguments[-1] else 0}
         )
 
-    def write(self, value, offset, topic_id=None, reason=b"unknown_group", stamp=1):
-        place = [(TOPIC, b"reports"), (PARTITION, b"0"), (OFFSET, b"%d" % offset), (REASON, reason)]
+    def write(self, value, offset, topic_id=None, reason=b"unknown_group", stamp=1, topic=b"reports", more=()):
+        place = [(TOPIC, topic), (PARTITION, b"0"), (OFFSET, b"%d" % offset), (REASON, reason), *more]
         headers = place if topic_id is None else [*place, (TOPIC_ID, topic_id)]
         log = self.topic.logs[0]
         log.append(FakeMessage((0, len(log)), stamp, value, own_headers=headers))
 
-    def replay(self):
-        return DeadLetterTopic("refused", "group", {}, None).replay(CHOICE)
+    def replay(self, choice=CHOICE):
+        return DeadLetterTopic("refused", "group", {}, None).replay(choice)
 
     def sent(self):
         return [message.content for topic, message in self.sender.taken if topic == "reports"]
@@ -112,10 +131,67 @@ def test_a_slow_step_is_no_silence_of_the_brokers(monkeypatch):
     assert len(kafka.sent()) == 5
 
 
+def test_what_stays_is_told_by_the_reason_of_now(monkeypatch):
+    """All were refused for their group, which their collection has by now; only the first can be sent."""
+    commute = Collection(name="commute", low=0, high=180, epsilon=1, groups=["DE"])
+    [row] = make_report_rows(commute, 1, seed=1)
+    now, record = replay_topic.now(), {**row, "group": "DE"}
+    good = encode_message(REPORT, {**record, "event_time": now})
+    kafka = Kafka(monkeypatch)
+    kafka.write(good, 0)
+    kafka.write(encode_message(REPORT, {**record, "event_time": now - 400 * DAY}), 1)
+    kafka.write(encode_message(REPORT, {**record, "event_time": now}, schema_id=7), 2)
+    kafka.write(good[PREFIX:], 3, more=[(ID_HEADER, frame(7))])
+    kafka.write(good[:-1], 4)
+    kafka.write(encode_message(REPORT, {**record, "event_time": now, "group": "FR"}), 5)
+    kafka.write(good, 6, topic=b"elsewhere")
+    kafka.write(None, 7, more=[(LEFT_OUT, b"99")])
+    counts = kafka.replay(Choice("reports", Parser(CollectionIndex.of([commute]))))
+    assert kafka.sent() == [good]
+    assert counts.sent == {"unknown_group": 1}
+    assert counts.stay == {
+        "too_old": 1,
+        "undecodable without --schema-registry": 2,
+        "undecodable": 1,
+        "unknown_group": 1,
+        "of another topic": 1,
+        "without its value": 1,
+    }
+
+
+def test_a_letter_is_known_by_all_that_tells_it_from_others():
+    own = {TOPIC: b"reports", PARTITION: b"1", OFFSET: b"23", TOPIC_ID: b"id", PASSED: b"1"}
+    headers = [own, *({**own, name: b"4"} for name in own), {**own, PARTITION: b"12", OFFSET: b"3"}]
+    headers.append({name: value for name, value in own.items() if name != PASSED})
+    letters = [Letter(value, None, [], each) for each in headers for value in (b"value", b"", None)]
+    assert len({letter.origin for letter in letters}) == len(letters)
+    assert {Letter(b"value", None, [], own).origin for _ in range(2)} == {letters[0].origin}
+    assert Letter(b"value", None, [], {TOPIC: b"reports", PARTITION: b"1"}).origin is None
+
+
+def test_a_letter_that_was_dealt_with_takes_little_memory():
+    """The documents say how much: a run holds what tells all letters of the topic apart."""
+    tracemalloc.start()
+    origins = {
+        Letter(None, None, [], {TOPIC: b"reports", PARTITION: b"1", OFFSET: b"%d" % number}).origin
+        for number in range(50_000)
+    }
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held / len(origins) < 150
+
+
+def test_reasons_that_letters_of_a_topic_have_are_those_of_messages():
+    assert set(REASONS_OF_MESSAGES) == {*ORDER, "undecodable", "unknown_schema"}
+
+
 @pytest.mark.parametrize(
     ("more", "line"),
     [
         (["--reason", "too_old", "--schema-registry", "http://h"], "--schema-registry: only with --collections"),
+        (["--reason", "duplicate"], "--reason: got 'duplicate', which no letter of a topic has, allowed: undec"),
+        (["--reason", "deleted_unread"], "--reason: got 'deleted_unread', which no letter of a topic has"),
+        (["--reason", "unreadable"], "--reason: got 'unreadable', which no letter of a topic has"),
     ],
 )
 def test_options_without_effect_are_refused(capsys, more, line):

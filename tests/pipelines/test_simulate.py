@@ -92,3 +92,11 @@ def test_help_states_the_default_seed(capsys):
         if "--seed" in text:
             defaults[name] = re.search(r"--seed N (?!.*--seed)[^-]*?\(default: ([0-9]+)\)", text)[1]
     assert defaults == {"plan": "1", "simulate": "0"}
+
+
+def test_a_registry_without_effect_is_refused(tmp_path, capsys):
+    (tmp_path / "collections.yaml").write_text(YAML)
+    live = ["--kafka", "nowhere:1", "--topic", "reports", "--schema-registry", "http://nowhere:1"]
+    assert command.main(["simulate", "--collections", str(tmp_path / "collections.yaml"), *live]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "--schema-registry: only with --framed" in line

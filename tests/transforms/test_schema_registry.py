@@ -318,6 +318,25 @@ def test_no_registry_at_an_address_ends_in_a_line(server, capsys):
     assert command.main(["schemas", "register", "--schema-registry", f"{server.url}/elsewhere"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (JSON, b'{"error_code": 404, "message": "RESTEASY003210: Could not find resource"}'),
+        (JSON, UNKNOWN[-1]),
+        ("text/html", b"<html>404</html>"),
+    ],
+)
+def test_an_address_without_its_path_is_told_of_with_a_hint(server, capsys, kind, body):
+    server.answers["/apis/ccompat/v7/schemas/types"] = server.answers["/schemas/types"]
+    server.answers["/schemas/types"] = 404, kind, body
+    assert command.main(["schemas", "register", "--schema-registry", server.url]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"hushgram: --schema-registry {server.url}: no schema registry at this address; is its path")
+    assert "missing, such as /apis/ccompat/v7 for Apicurio?" in line
+    with RegistryClient(SchemaRegistry(f"{server.url}/apis/ccompat/v7")) as client:
+        client.check()
+
+
 def of_subject(path, definition):
     return path.replace("SUBJECT", definition.name)
 
