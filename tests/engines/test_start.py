@@ -96,7 +96,8 @@ def scripted():
 def test_a_registry_that_refuses_credentials_is_one_line(broker, topic, scripted, run, task, status):
     scripted.answers["/schemas/types"] = status, JSON, b'{"error_code": 40301, "message": "no such reader"}'
     arguments = ["register"] if task == "schemas" else ["--topic", topic.name]
-    line = run(task, broker.address, *arguments, "--schema-registry", scripted.url)
+    framed = ["--framed"] if task == "simulate" else []
+    line = run(task, broker.address, *arguments, "--schema-registry", scripted.url, *framed)
     assert (
         line
         == f"--schema-registry {scripted.url}: no such reader (HTTP status code {status}, SR code 40301); {CREDENTIALS}"
