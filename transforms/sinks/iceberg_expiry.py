@@ -82,7 +82,7 @@ def _data_files(table: Table, manifests: Iterable[ManifestFile]) -> Iterator[str
 
 
 def _delete(table: Table, files: Sequence[str]) -> None:
-    """What cannot be deleted stays as a file that no version has, and is told of once."""
+    """A file that cannot be deleted stays, though no version has it; one warning counts all such files."""
     errors = []
     for file in files:
         try:
