@@ -117,15 +117,17 @@ def test_the_law_behind_intervals_is_that_of_a_long_markov_chain_under_its_prior
 
 @pytest.mark.parametrize(("reports", "least", "most"), [(10_000, 0.0, 5.0), (1_000_000, 10.0, np.inf)])
 def test_few_reports_of_narrow_peaks_hardly_tell_how_smooth_the_curve_is(reports, least, most):
-    """How far apart the evidence is for exponents from 1.2 to 3, each with its best scale. In 20 windows of 10,000 reports
-    it was at most 3.7 nats, in 20 of a million at least 11.5; the tests take the first three of each."""
+    """How far apart the evidence is for exponents from 1.2 to 3, each with its best scale. In 20 windows of 10,000
+    reports it was at most 3.7 nats, in 20 of a million at least 11.5; the tests take the first three of each."""
     mechanism = SquareWave(1024, 1.0)
     model = Model(basis_of((mechanism,)))
     for seed in range(3):
         counts, best = [tally_of(mechanism, five_peaks(1024), reports, seed)], []
         for exponent in (1.2, 1.6, 2.2, 3.0):
             scales = [Hyperparameters(scale, exponent) for scale in np.arange(-2.0, 13.0, 2.0)]
-            fits = [find_mode(model, counts, np.zeros(model.size), hyper, free=False, most_steps=60) for hyper in scales]
+            fits = [
+                find_mode(model, counts, np.zeros(model.size), hyper, free=False, most_steps=60) for hyper in scales
+            ]
             best.append(max(log_evidence(found) for found in fits))
         assert least <= max(best) - min(best) <= most
 
