@@ -7,12 +7,14 @@ those of paired runs.
 
 Then each shape's geometric means over its settings, in three groups: the grid; shapes that have guided the tuning
 since; and shapes kept aside, which nothing was tuned on. The last tables have the settings above a limit, and the rule
-by which the log-spline would be the default.
+by which the log-spline would be the default. `--no-jumps` shows what jumps do to a setting: with it, the log-spline has
+none.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -28,6 +30,7 @@ from benchmarks.datasets import HARD, KEPT_ASIDE, SMOOTH, SPIKY
 from benchmarks.widths import Comparison, average, compare
 from hushgram import Collection
 from hushgram._arrays import FloatArray
+from hushgram.estimators.log_spline import candidates
 
 SHAPES = {**SMOOTH, **SPIKY, **HARD, **KEPT_ASIDE}
 GRID = (*SMOOTH, *SPIKY, "retirement", "30 % zeros", "two spikes", "both ends")
@@ -101,6 +104,11 @@ def distances(x: FloatArray | None, truth: FloatArray) -> list[float]:
     return [gap.mean(), gap.max(), np.abs((x - truth).reshape(BINS, -1).sum(axis=1)).sum() / 2]
 
 
+def try_no_jumps() -> None:
+    """From now on, no jump of this process gains enough to be tried."""
+    candidates.PROMISING_GAIN = candidates.PROMISING_FREE_GAIN = math.inf
+
+
 def figures(seen: Comparison) -> list[str]:
     return [f"{ratio:.2f} ± {error:.2f}" for ratio, error in zip(seen.ratio, seen.error, strict=True)]
 
@@ -172,6 +180,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES), metavar="SHAPE", help="only these")
     parser.add_argument("--reports", nargs="+", type=int, default=REPORTS)
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--no-jumps", action="store_true", help="fits of the log-spline without jumps")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: one for each core)")
     options = parser.parse_args(argv)
     places = product(options.shapes, options.reports, options.epsilons)
@@ -179,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     header = ["shape", "reports", "ε", *ERRORS, "left to EMS"]
     print(table([header, ["---"] * len(header)]), flush=True)
     rows = []
-    with ProcessPoolExecutor(options.workers) as pool:
+    with ProcessPoolExecutor(options.workers, initializer=try_no_jumps if options.no_jumps else None) as pool:
         for row in pool.map(measure, settings):
             rows.append(row)
             print(table([row.cells()]), flush=True)

@@ -209,12 +209,34 @@ def test_several_widths_are_the_mixture_of_revisions_with_one_width_each(x):
     np.testing.assert_allclose(laws[1].centre, laws[0].centre, atol=1e-9)
 
 
-def test_reports_of_one_mechanism_in_two_revisions_have_the_same_estimate():
+@pytest.mark.parametrize("x", [beta(64), spiked(64, 0.3)], ids=["smooth", "with a point mass"])
+def test_reports_of_one_mechanism_in_two_revisions_have_the_same_estimate_and_law(x):
     mechanism = SquareWave(64, 1.0)
-    counts = 2 * tally_of(mechanism, beta(64), 20_000, 9)
-    whole = fit(basis_of((mechanism,)), [counts])
-    halves = fit(basis_of((mechanism, mechanism)), [counts / 2, counts / 2])
-    np.testing.assert_allclose(halves.posterior.x, whole.posterior.x, atol=1e-9)
+    half = tally_of(mechanism, x, 20_000, 9).astype(np.int64)
+    windows = [[(mechanism, 2 * half)], [(mechanism, half), (mechanism, half)]]
+    whole, halves = ESTIMATORS["log_spline"](windows, Method("log_spline", 1.0, 64))
+    assert whole.estimator is halves.estimator is None
+    np.testing.assert_allclose(halves.probabilities, whole.probabilities, atol=1e-9)
+    laws = whole.uncertainty(), halves.uncertainty()
+    np.testing.assert_allclose(laws[1].curve_covariance, laws[0].curve_covariance, atol=1e-9)
+    np.testing.assert_allclose(laws[1].centre, laws[0].centre, atol=1e-9)
+    np.testing.assert_allclose(laws[1].least_errors, laws[0].least_errors, atol=1e-9)
+
+
+def test_what_was_estimated_before_changes_nothing():
+    """To the bit, also where there are features; what is kept between windows is computed anew."""
+    windows = [
+        [(SquareWave(256, 1.0), tally_of(SquareWave(256, 1.0), x, 100_000, 26))] for x in (beta(256), spiked(256, 0.3))
+    ]
+    results = []
+    for order in (windows, windows[::-1]):
+        basis_of.cache_clear()
+        solutions = [ESTIMATORS["log_spline"]([window], Method("log_spline", 1.0, 256))[0] for window in order]
+        found = [(each.probabilities, each.uncertainty().covariance, each.fit()) for each in solutions]
+        results.append(found if order is windows else found[::-1])
+    for one, other in zip(*results, strict=True):
+        for part, same in zip(one, other, strict=True):
+            np.testing.assert_array_equal(part, same)
 
 
 @pytest.mark.slow

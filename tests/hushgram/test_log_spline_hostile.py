@@ -6,10 +6,11 @@ import pytest
 from hushgram import Collection
 from tests.helpers.tallies import beta
 
-OTHER_WAVES = [
+OTHERS = [
     {"mechanism": "square_wave_continuous"},
     {"mechanism": "general_wave"},
     {"mechanism": "square_wave", "widths": (0.5, 0.75, 1, 1.25)},
+    {"mechanism": "square_wave", "previous": ({"epsilon": 3.0},)},
 ]
 
 
@@ -35,19 +36,21 @@ def test_reports_that_are_all_the_same(buckets, epsilon, reports):
     send_one_cell(collection_of(buckets, epsilon), reports)
 
 
-@pytest.mark.parametrize("reports", [30, 10**6])
-@pytest.mark.parametrize("options", OTHER_WAVES, ids=str)
+@pytest.mark.parametrize("reports", [0, 1, 10, 30, 10**6])
+@pytest.mark.parametrize("options", OTHERS, ids=str)
 @pytest.mark.parametrize(("buckets", "epsilon"), [(17, 1.0), (64, 2.0)])
-def test_reports_of_other_waves_that_are_all_the_same(buckets, epsilon, options, reports):
+def test_reports_of_other_waves_and_of_two_revisions_that_are_all_the_same(buckets, epsilon, options, reports):
     send_one_cell(collection_of(buckets, epsilon, **options), reports)
 
 
 def send_one_cell(collection, reports):
-    cells = collection.mechanism.cells
-    for cell in (0, 1, cells // 2, cells - 1):
-        counts = np.zeros(cells, dtype=np.int64)
-        counts[cell] = reports
-        check(collection.estimate(counts))
+    """The same one from every revision."""
+    cells = [each.mechanism.cells for each in collection.revisions.values()]
+    for cell in (0, 1, min(cells) // 2, min(cells) - 1):
+        tallies = [np.zeros(count, dtype=np.int64) for count in cells]
+        for counts in tallies:
+            counts[cell] = reports
+        check(collection.estimate(dict(zip(collection.revisions, tallies, strict=True))))
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.5, 10.0])

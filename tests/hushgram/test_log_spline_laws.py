@@ -11,11 +11,11 @@ from scipy.linalg import eigh, solve_triangular
 from hushgram import Collection
 from hushgram.estimators.log_spline import posterior as posteriors
 from hushgram.estimators.log_spline.basis import basis_of
-from hushgram.estimators.log_spline.model import Model
+from hushgram.estimators.log_spline.model import Hyperparameters, Model
 from hushgram.estimators.log_spline.posterior import CENTRE, find_mode
 from hushgram.estimators.log_spline.search import fit
 from hushgram.mechanisms import SquareWave
-from tests.helpers.tallies import beta, jumping, shares_of, spiked, tally_of
+from tests.helpers.tallies import beta, five_peaks, jumping, shares_of, spiked, tally_of
 
 DRAWS, LEAPS, STEP = 20_000, 5, 0.3
 
@@ -113,6 +113,29 @@ def test_the_law_behind_intervals_is_that_of_a_long_markov_chain_under_its_prior
     covariance = error.curve_covariance[1:-1, 1:-1]
     agree(curves, error.curve[1:-1], covariance)
     assert np.sqrt(np.diag(covariance) / np.diag(laplace(model, found))).mean() > 1.08
+
+
+@pytest.mark.parametrize(("reports", "least", "most"), [(10_000, 0.0, 5.0), (1_000_000, 10.0, np.inf)])
+def test_few_reports_of_narrow_peaks_hardly_tell_how_smooth_the_curve_is(reports, least, most):
+    """How far apart the evidence is for exponents from 1.2 to 3, each with its best scale. In 20 windows of 10,000
+    reports it was at most 3.7 nats, in 20 of a million at least 11.5; the tests take the first three of each."""
+    mechanism = SquareWave(1024, 1.0)
+    model = Model(basis_of((mechanism,)))
+    for seed in range(3):
+        counts, best = [tally_of(mechanism, five_peaks(1024), reports, seed)], []
+        for exponent in (1.2, 1.6, 2.2, 3.0):
+            scales = [Hyperparameters(scale, exponent) for scale in np.arange(-2.0, 13.0, 2.0)]
+            fits = [
+                find_mode(model, counts, np.zeros(model.size), hyper, free=False, most_steps=60) for hyper in scales
+            ]
+            best.append(max(log_evidence(found) for found in fits))
+        assert least <= max(best) - min(best) <= most
+
+
+def log_evidence(found):
+    """That of the reports, without the hyperprior."""
+    deviations = (found.hyper.log_scale - CENTRE.log_scale) / 1.5, (found.hyper.exponent - CENTRE.exponent) / 0.5
+    return found.log_evidence + 0.5 * (deviations[0] ** 2 + deviations[1] ** 2)
 
 
 @pytest.mark.parametrize(
