@@ -21,7 +21,7 @@ from tests.helpers import guarded_broker
 from tests.helpers.guarded_broker import GuardedBroker
 from tests.helpers.lakes import NAME
 from tests.helpers.pools import run_beam_pool
-from tests.helpers.streams import YAML, Topic, count_letters, read_tallies
+from tests.helpers.streams import YAML, Topic, are_estimated, count_letters, read_tallies
 from tests.helpers.tools import run_or_skip
 
 ROOT = Path(__file__).parents[2]
@@ -169,7 +169,7 @@ class StreamRun:
         self.process = Process(command, folder / f"{name}.log", environment)
 
     def until_tallies(self, expected, seconds=300):
-        """Waits for exactly these tallies; one that is ever too high fails at once."""
+        """Waits for exactly these tallies, and for their snapshots; one that is ever too high fails at once."""
 
         def is_complete():
             if not self.process.alive:
@@ -178,12 +178,13 @@ class StreamRun:
             tallies = read_tallies(self.output)
             for key, counts in tallies.items():
                 assert sum(counts) <= sum(expected.get(key, [])), f"{key}: counted too often"
-            return tallies == expected
+            return tallies == expected and are_estimated(self.output)
 
         try:
             eventually("the final tallies", is_complete, seconds)
         except TimeoutError:
             assert read_tallies(self.output) == expected
+            raise
 
     def until_letters(self, refused, of_unknown_number, seconds=300):
         """Letters are written when the minute of receipt is over."""

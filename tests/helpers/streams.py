@@ -130,6 +130,18 @@ def read_tallies(output: Path) -> dict[tuple[Any, ...], list[int]]:
     }
 
 
+def are_estimated(output: Path) -> bool:
+    """Whether every best histogram has its snapshot by now: the two are written one after the other."""
+    if not result_files(str(output), "snapshots"):
+        return False
+    counted = {
+        part.key: sum(reports for reports, _ in part.tallies.values())
+        for part in read_results(str(output), "histograms", Histogram.from_avro)
+    }
+    snapshots = read_results(str(output), "snapshots", Snapshot.from_avro)
+    return {snapshot.key: snapshot.reports for snapshot in snapshots} == counted
+
+
 def read_letters(output: Path) -> list[DeadLetter]:
     letters = []
     for path in (path for folder in letter_folders(str(output)) for path in Path(folder).glob("*.avro")):
