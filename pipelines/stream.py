@@ -18,7 +18,7 @@ from hushgram.pipelines.cli import registry, sinks
 from hushgram.pipelines.cli.console import (
     UsageError,
     check_generation,
-    check_target,
+    check_letters_target,
     collections_in,
     command_parser,
     dead_letter_topic,
@@ -152,7 +152,7 @@ def _refused(options: argparse.Namespace, kafka: sinks.Kafka | None, patience: f
     topic = dead_letter_topic(options.dead_letters)
     if kafka is None:
         raise UsageError("--dead-letters: only with --kafka, to the same brokers")
-    check_target(topic, kafka.properties, kafka.file, f"--dead-letters {options.dead_letters}")
+    check_letters_target(topic, kafka.properties, kafka.file, f"--dead-letters {options.dead_letters}")
     return PublishDeadLetters(topic, kafka.properties, kafka.file, patience)
 
 

@@ -182,6 +182,25 @@ def check_writable(topic: str, properties: Mapping[str, str], properties_file: s
         raise KafkaError(f"{at}: may be read, not written to: allow the operation Write")
 
 
+def check_keeps_all(topic: str, properties: Mapping[str, str], properties_file: str | None) -> None:
+    """That a topic is not compacted, as far as its brokers tell: asking for its settings takes a right of its own."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # its documentation says so
+
+    at = f"topic {topic!r} at {properties.get('bootstrap.servers', '')}"
+    client, resource = admin(properties, properties_file), ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        answers = client.describe_configs([resource], request_timeout=TIMEOUT)
+        settings = answers[resource].result(2 * TIMEOUT)
+    except KafkaException as error:
+        if error.args[0].name() in DENIED:
+            return
+        raise KafkaError(f"{at}: {error.args[0].str()}") from None
+    if "compact" in (policy := settings["cleanup.policy"].value):
+        reason = "messages of one key would replace each other, and those without a key are refused"
+        raise KafkaError(f"{at}: cleanup.policy is {policy}: {reason}; set it to delete")
+
+
 def first_offsets(
     topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool
 ) -> dict[int, int]:
