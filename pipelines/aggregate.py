@@ -32,7 +32,7 @@ from hushgram.pipelines.cli.options import parse, plain_flags
 from hushgram.pipelines.cli.outputs import check_directory, disk_errors_in_one_line
 from hushgram.pipelines.cli.progress import Progress
 from hushgram.pipelines.formatting import count
-from hushgram.pipelines.results import result_files
+from hushgram.pipelines.results import reading, result_files
 from hushgram.pipelines.runners import check_runner, engine_of, job_errors, only_translated, pipeline_with, runs_here
 from hushgram.pipelines.staging import staged_requirements
 from hushgram.schemas.records import REASONS
@@ -139,8 +139,10 @@ def input_files(patterns: Sequence[str]) -> list[CountedFile]:
 def plan_run(job: BatchJob) -> Attempt:
     """What the run may do beside the runs that the folder has by now."""
     try:
-        runs = committed_runs(job.output)
-        if not runs and result_files(job.output, "histograms"):
+        with reading(job.output):
+            runs = committed_runs(job.output)
+            others = [] if runs else result_files(job.output, "histograms")
+        if others:
             raise RunError(
                 f"--output {job.output}: has results of `stream` or `rollup`; batch runs need their own folder"
             )

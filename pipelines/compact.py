@@ -11,7 +11,7 @@ from hushgram.pipelines.cli.console import UsageError, command_parser, complain,
 from hushgram.pipelines.cli.inputs import name_passed_over
 from hushgram.pipelines.cli.outputs import writing
 from hushgram.pipelines.formatting import count, shown
-from hushgram.pipelines.results import none_there
+from hushgram.pipelines.results import none_there, reading
 from hushgram.transforms.compaction import Compacted, folders
 from hushgram.transforms.filesystem import Matched, PassedOver
 from hushgram.transforms.folding import KINDS
@@ -53,7 +53,8 @@ def execute(options: argparse.Namespace) -> int:
 
     with writing("RESULTS", options.directory):
         for kind in KINDS:
-            found = folders(kind, options.directory, changed_before, name)
+            with reading(options.directory):
+                found = folders(kind, options.directory, changed_before, name)
             young += sum(folder.young for folder in found)
             for folder in found:
                 done.append(folder.compact(options.format, options.dry_run))

@@ -9,6 +9,7 @@ from typing import Any, Generic
 from hushgram.pipelines.cli.console import UsageError
 from hushgram.pipelines.cli.inputs import name_passed_over
 from hushgram.schemas.records import Key
+from hushgram.transforms.filesystem import check_file_system
 from hushgram.transforms.sources import result_files as files
 from hushgram.transforms.sources.result_files import (
     Result,
@@ -32,13 +33,14 @@ __all__ = [
     "read_records",
     "read_result_file",
     "read_results",
+    "reading",
     "result_files",
 ]
 
 
 def read_results(directory: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
     """All results in a directory's folder `kind`, or in the directory itself; of several about one window, the best."""
-    with _usage_errors():
+    with reading(directory):
         return files.read_results(directory, kind, from_avro, name_passed_over)
 
 
@@ -46,13 +48,13 @@ def each_best(
     directory: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]
 ) -> Iterator[tuple[str, Result]]:
     """The best result of each window with the file that it is in, as `read_results` has them, one file at a time."""
-    with _usage_errors():
+    with reading(directory):
         yield from files.each_best(directory, kind, from_avro, name_passed_over)
 
 
 def read_result_file(path: str, kind: str, from_avro: Callable[[Mapping[str, Any]], Result]) -> list[Result]:
     """The results of one file."""
-    with _usage_errors():
+    with reading(path):
         return files.read_result_file(path, kind, from_avro)
 
 
@@ -90,13 +92,22 @@ class NewResults(Generic[Result]):
 
 def read_records(path: str) -> list[Any]:
     """The records of one file of results."""
-    with _usage_errors():
+    with reading(path):
         return files.read_records(path)
 
 
 @contextmanager
-def _usage_errors() -> Iterator[None]:
+def reading(path: str) -> Iterator[None]:
+    """What is wrong with results, or with the file system that they are on, ends a command with a line.
+
+    A file that has gone is its reader's to look for: another may have taken its place.
+    """
     try:
+        check_file_system(path)
         yield
+    except FileNotFoundError:
+        raise
     except ResultsError as error:
         raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None

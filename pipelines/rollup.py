@@ -16,7 +16,7 @@ from hushgram.pipelines.cli.console import UsageError, check_generation, collect
 from hushgram.pipelines.cli.outputs import check_directory, writing
 from hushgram.pipelines.cli.sinks import add_patience, closing_line, patience_in, writable_at_once
 from hushgram.pipelines.formatting import span
-from hushgram.pipelines.results import read_results
+from hushgram.pipelines.results import read_results, reading
 from hushgram.quantile_shares import check_quantiles
 from hushgram.schemas.avro_schemas import HISTOGRAM, SNAPSHOT
 from hushgram.schemas.records import Histogram, Key, Pane, Snapshot
@@ -82,7 +82,9 @@ def execute(options: argparse.Namespace) -> int:
     check_directory("--output", options.output, ("snapshots", "histograms"))
     databases = writable_at_once(options.sink, patience_in(options))
     check_inputs(options.input)
-    if committed_runs(options.output):
+    with reading(options.output):
+        runs = committed_runs(options.output)
+    if runs:
         raise UsageError(f"--output {options.output}: has batch runs; give roll-ups a folder of their own")
     histograms = [part for folder in options.input for part in read_results(folder, "histograms", Histogram.from_avro)]
     unknown = {part.key.collection for part in histograms} - set(collections)
@@ -121,7 +123,9 @@ def check_inputs(folders: Sequence[str]) -> None:
         if root in seen:
             raise UsageError(f"--input: {seen[root]} and {folder} are the same folder, and would count twice")
         seen[root] = folder
-        for run in committed_runs(root):
+        with reading(folder):
+            runs = committed_runs(root)
+        for run in runs:
             for file in run.files:
                 first = files.setdefault(file.fingerprint or file.path, folder)
                 if first != folder:

@@ -18,7 +18,7 @@ from hushgram.pipelines.cli import registry, sinks
 from hushgram.pipelines.cli.console import (
     UsageError,
     check_generation,
-    check_target,
+    check_letters_target,
     collections_in,
     command_parser,
     dead_letter_topic,
@@ -32,6 +32,7 @@ from hushgram.pipelines.runners import DATAFLOW, Engine, for_stream, job_errors,
 from hushgram.pipelines.stable_ids import NamedIds
 from hushgram.pipelines.staging import staged_requirements
 from hushgram.transforms.aggregate import AggregateReports
+from hushgram.transforms.filesystem import check_file_system
 from hushgram.transforms.run_store import committed_runs
 from hushgram.transforms.schema_registry import SchemaRegistry
 from hushgram.transforms.sinks.dead_letter_topic import PublishDeadLetters
@@ -115,7 +116,7 @@ def job_of(options: argparse.Namespace, engine: Engine) -> StreamJob:
         registry_in(options.schema_registry, kafka.file, patience) if kafka and options.schema_registry else None
     )
     here = not engine.outlives_command
-    if here:
+    if here or "://" in options.output:
         check_directory("--output", options.output, RESULTS)
     framed_by = looked_up if options.framed else None
     context = sinks.SinkContext(
@@ -151,7 +152,7 @@ def _refused(options: argparse.Namespace, kafka: sinks.Kafka | None, patience: f
     topic = dead_letter_topic(options.dead_letters)
     if kafka is None:
         raise UsageError("--dead-letters: only with --kafka, to the same brokers")
-    check_target(topic, kafka.properties, kafka.file, f"--dead-letters {options.dead_letters}")
+    check_letters_target(topic, kafka.properties, kafka.file, f"--dead-letters {options.dead_letters}")
     return PublishDeadLetters(topic, kafka.properties, kafka.file, patience)
 
 
@@ -176,6 +177,10 @@ def _source(
             raise UsageError(f"--watch {options.watch}: no such directory")
         if "://" in options.watch and set(options.watch) & set("*?["):
             raise UsageError(f"--watch {options.watch}: allowed: a directory whose name has none of * ? [")
+        try:
+            check_file_system(options.watch)
+        except OSError as error:
+            raise UsageError(f"--watch {options.watch}: cannot be read: {error}") from None
         return WatchReports(_absolute(options.watch), max_delay, _watch_patience_ms(options)), options.watch
     if options.pubsub:
         _check_subscription(options.pubsub, engine)

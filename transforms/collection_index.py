@@ -16,8 +16,9 @@ from hushgram.schemas.columns import revision_number
 
 FUTURE_ALLOWED = 5 * 60 * 1000
 """Clocks differ: an event time may be up to this many milliseconds later than the time of receipt."""
-EARLIEST = -62_135_596_800_000
-"""The first millisecond of the year 1: earlier times are not dates, and engines refuse them."""
+EARLIEST = -59_011_459_200_000
+"""The first millisecond of the year 100. What begins before the year 1 is no date to engines and tables, and windows of
+up to ten years begin before the times in them."""
 
 
 @dataclass(frozen=True)

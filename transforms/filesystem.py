@@ -70,6 +70,17 @@ def is_local(path: str) -> bool:
     return "://" not in path
 
 
+def check_file_system(path: str) -> None:
+    """Raises an OSError if Beam has no file system for an address, since it is mistyped, or lacks its library."""
+    if not is_local(path):
+        from apache_beam.io.filesystems import FileSystems
+
+        try:
+            FileSystems.get_filesystem(path)
+        except ValueError as error:
+            raise OSError(str(error)) from None
+
+
 def as_text(path: str) -> str:
     """A path that may hold bytes that are no text, as text that any file and any terminal takes.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,14 +126,27 @@ def headers_of(messages: Iterable[Any]) -> list[list[Any] | None]:
     """
     found: list[list[Any] | None] = []
     rest = iter(messages)
-    while True:
-        try:
-            for message in rest:
-                found.append(message.headers())
-        except (SystemError, UnicodeDecodeError):
-            found.append(None)
-        else:
-            return found
+    with uncollected():
+        while True:
+            try:
+                for message in rest:
+                    found.append(message.headers())
+            except (SystemError, UnicodeDecodeError):
+                found.append(None)
+            else:
+                return found
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without Python's search for garbage, which thousands of new lists set off again and again, in vain."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -180,6 +195,25 @@ def check_writable(topic: str, properties: Mapping[str, str], properties_file: s
         raise KafkaError(f"{at}: {error.args[0].str()}") from None
     if allowed and "WRITE" not in {operation.name for operation in allowed}:
         raise KafkaError(f"{at}: may be read, not written to: allow the operation Write")
+
+
+def check_keeps_all(topic: str, properties: Mapping[str, str], properties_file: str | None) -> None:
+    """That a topic is not compacted, as far as its brokers tell: asking for its settings takes a right of its own."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # its documentation says so
+
+    at = f"topic {topic!r} at {properties.get('bootstrap.servers', '')}"
+    client, resource = admin(properties, properties_file), ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        answers = client.describe_configs([resource], request_timeout=TIMEOUT)
+        settings = answers[resource].result(2 * TIMEOUT)
+    except KafkaException as error:
+        if error.args[0].name() in DENIED:
+            return
+        raise KafkaError(f"{at}: {error.args[0].str()}") from None
+    if "compact" in (policy := settings["cleanup.policy"].value):
+        reason = "messages of one key would replace each other, and those without a key are refused"
+        raise KafkaError(f"{at}: cleanup.policy is {policy}: {reason}; set it to delete")
 
 
 def first_offsets(

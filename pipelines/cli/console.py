@@ -125,6 +125,17 @@ def check_target(
         raise UsageError(f"{option}: {error}") from None
 
 
+def check_letters_target(topic: str, properties: Mapping[str, str], properties_file: str | None, option: str) -> None:
+    """The same of a topic of dead letters, which must keep all of them."""
+    check_target(topic, properties, properties_file, option)
+    from hushgram.transforms.kafka_client import KafkaError, check_keeps_all
+
+    try:
+        check_keeps_all(topic, properties, properties_file)
+    except KafkaError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
 def start_in(
     topic: str, properties: Mapping[str, str], properties_file: str | None, latest: bool
 ) -> tuple[str, dict[int, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from hushgram.pipelines.cli.console import UsageError
+from hushgram.transforms.filesystem import check_file_system
 
 RESULTS = ("snapshots", "histograms", "dead_letters")
 """The folders below the output of a run."""
@@ -24,9 +25,13 @@ DISK_ERROR = re.compile(
 def check_directory(option: str, path: str, folders: Sequence[str] = ()) -> None:
     """Whether files can be written in a directory of this machine, and in some folders below it, which may be missing.
 
-    Something is really written, to a file without a name, since permissions do not show that a disk is full.
+    Something is really written, to a file without a name, since permissions do not show that a disk is full. Of another
+    place nothing is asked but whether Beam has a file system for its address.
     """
-    if "://" not in path:
+    if "://" in path:
+        with writing(option, path):
+            check_file_system(path)
+    else:
         for folder in (path, *(os.path.join(path, name) for name in folders)):
             _write_something(option, path, os.path.abspath(folder))
 

@@ -12,6 +12,7 @@ from hushgram import CollectionError
 from hushgram.pipelines.cli import signals
 from hushgram.pipelines.cli.console import (
     UsageError,
+    check_letters_target,
     check_target,
     collections_in,
     command_parser,
@@ -182,7 +183,7 @@ def _sink(options: argparse.Namespace) -> Sink:
     check_target(options.topic, properties, options.kafka_properties)
     if options.letters_topic:
         option = f"--letters-topic {options.letters_topic}"
-        check_target(options.letters_topic, properties, options.kafka_properties, option)
+        check_letters_target(options.letters_topic, properties, options.kafka_properties, option)
     return KafkaSink(options.topic, properties, options.kafka_properties, options.letters_topic)
 
 

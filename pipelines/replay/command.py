@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from hushgram.pipelines.cli.console import (
     UsageError,
+    check_letters_target,
     check_target,
     collections_in,
     command_parser,
@@ -85,7 +86,7 @@ def execute(options: argparse.Namespace) -> int:
     properties = {"bootstrap.servers": options.kafka, "group.id": options.group}
     check_target(options.topic, properties, options.kafka_properties)
     # What stays is written to its end.
-    check_target(name, properties, options.kafka_properties, f"--dead-letters {options.dead_letters}")
+    check_letters_target(name, properties, options.kafka_properties, f"--dead-letters {options.dead_letters}")
     url, file = options.schema_registry, options.kafka_properties
     registry = registry_in(url, file, patience_in(options)) if url else None
     choice = Choice(

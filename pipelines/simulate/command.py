@@ -136,6 +136,8 @@ def execute(options: argparse.Namespace) -> int:
     if not options.output and not options.kafka:
         raise UsageError("--output: missing; it may be left out with --kafka only")
     if options.output:
+        if "://" in options.output:
+            raise UsageError(f"--output {options.output}: allowed: a folder of this machine")
         check_directory("--output", options.output)
     draws = [(collection, draw_for(collection, options.values)) for collection in chosen]
     group_values = _group_values(options.group_values, chosen)

@@ -34,8 +34,9 @@ def test_a_kafka_topic_on_prism_is_counted_exactly(broker, collections, topic, p
     run.until_tallies(compute_tallies(list(collections.values()), early.accepted))
     run.until_letters(early.refused, early.of_unknown_number)
     _check_end_on_sigterm(run)
-    best = {s.key.text.encode(): s.rank for s in read_results(str(run.output), "snapshots", Snapshot.from_avro)}
+    best = {s.key.text: _rank_and_shares(s) for s in read_results(str(run.output), "snapshots", Snapshot.from_avro)}
     assert _read_newest(broker, snapshots) == best
+    assert {0.999 in shares for key, (_, shares) in best.items() if key.startswith("commute/")} == {True}
 
 
 def test_a_watched_directory_on_prism_is_counted_exactly(collections, prism, now, start_stream, tmp_path):
@@ -202,6 +203,11 @@ def _check_end_on_sigterm(run):
 def _read_newest(broker, topic):
     """The content of a compacted topic: of each key the last value."""
     return {
-        message.key(): Snapshot.from_avro(decode_message(message.value())[1]).rank
+        message.key().decode(): _rank_and_shares(Snapshot.from_avro(decode_message(message.value())[1]))
         for message in read_topic(broker.address, topic)
     }
+
+
+def _rank_and_shares(snapshot):
+    """Which pane it is, and of which quantiles: those of the collection are among them."""
+    return snapshot.rank, [quantile.share for quantile in snapshot.quantiles]

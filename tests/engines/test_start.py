@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from hushgram.pipelines.cli import command
-from hushgram.pipelines.cli.console import check_target
+from hushgram.pipelines.cli.console import check_letters_target
 from hushgram.pipelines.schemas import ALL
 from hushgram.schemas.avro_schemas import DEAD_LETTER
 from hushgram.transforms.schema_registry import client_of
@@ -65,6 +65,19 @@ def test_a_replay_names_the_topic_of_dead_letters(guarded, login, run, user, top
     assert run("replay", guarded.address, *options) == line
 
 
+def test_a_topic_that_would_not_keep_all_dead_letters_is_refused(guarded, login, run):
+    """Of letters with one key it keeps the last, and it takes none without a key."""
+    for number, policy in enumerate(("compact", "compact,delete")):
+        topic = guarded.create_topic(f"compacted-{number}", **{"cleanup.policy": policy})
+        reason = f"topic '{topic}' at {guarded.address}: cleanup.policy is {policy}: messages of one key would replace"
+        option = f"--dead-letters kafka:{topic}"
+        options = ["--topic", "reports", *login("admin")]
+        for name in ("stream", "replay"):
+            assert run(name, guarded.address, *options, *option.split()).startswith(f"{option}: {reason}")
+        option = f"--letters-topic {topic}"
+        assert run("collect", guarded.address, *options, *option.split()).startswith(f"{option}: {reason}")
+
+
 def test_wrong_credentials_are_told_of_the_brokers(guarded, login, run, monkeypatch):
     """They are the same for all topics."""
     monkeypatch.setattr("hushgram.transforms.kafka_client.TIMEOUT", 5)
@@ -77,7 +90,7 @@ def test_wrong_credentials_are_told_of_the_brokers(guarded, login, run, monkeypa
 
 def test_what_the_clerk_may_write_is_taken(guarded, login):
     for user in ("clerk", "admin"):
-        check_target("writable", {"bootstrap.servers": guarded.address, "group.id": "a"}, login(user)[1])
+        check_letters_target("writable", {"bootstrap.servers": guarded.address, "group.id": "a"}, login(user)[1], "")
 
 
 # The registry --------------------------------------------------------------------------------------------------------

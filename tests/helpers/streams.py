@@ -28,6 +28,7 @@ collections:
     buckets: 32
     epsilon: 1.0
     groups: [DE, FR]
+    quantiles: [0.999]
     previous: [{epsilon: 2.0}]
     windows: {size: 1m, max_delay: 2s, max_age: 1h, early: 2s, late_growth: 0}
   age:

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from itertools import count
 
+import pyarrow.parquet as pq
 import pytest
 
 from hushgram.pipelines.cli import command
@@ -19,6 +20,7 @@ from hushgram.transforms.folding import HISTOGRAMS, KINDS, SNAPSHOTS, write_pane
 from hushgram.transforms.sinks.files import FORMATS
 from hushgram.transforms.sinks.layout import folder_of
 from hushgram.transforms.sources.result_files import read_results, result_files
+from tests.helpers.foreign_files import ForeignFileSystem
 from tests.helpers.pages import unpack
 from tests.helpers.panes import make_answer
 from tests.helpers.reports import HOUR, START
@@ -72,6 +74,19 @@ def test_it_says_what_it_does_and_does_it_once(results, capsys):
     assert best_of(results) == before
     assert compact(results, "--older-than", "0s") == 0
     assert capsys.readouterr().out == "folded 0 files into 0\n"
+
+
+def test_results_on_another_file_system_are_folded_and_exported_there(results, monkeypatch):
+    monkeypatch.setattr(ForeignFileSystem, "HOME", str(results.parent))
+    elsewhere, before = f"elsewhere://{results.name}", best_of(results)
+    assert compact(elsewhere, "--older-than", "0s", "--dry-run") == 0
+    assert len(result_files(elsewhere, "snapshots")) == 12
+    assert compact(elsewhere, "--older-than", "0s") == 0
+    assert len(result_files(elsewhere, "snapshots")) == len(result_files(elsewhere, "histograms")) == 2
+    assert best_of(results) == best_of(elsewhere) == before
+    assert command.main(["export", elsewhere, "--output", f"{elsewhere}/tables"]) == 0
+    assert pq.read_table(results / "tables" / "windows.parquet").num_rows == len(before)
+    assert not [path for path in results.rglob(".*") if path.is_file()]
 
 
 def test_kill_9_before_any_change_of_the_folder_loses_no_best_pane(results, tmp_path_factory):

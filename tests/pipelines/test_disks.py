@@ -4,6 +4,7 @@ import os
 import re
 
 import pytest
+from apache_beam.io.filesystem import BeamIOError
 
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.cli.console import UsageError
@@ -121,6 +122,54 @@ def test_an_output_that_cannot_be_written_is_reported_before_any_work(
         assert captured.err.count("\n") == 1
         assert captured.out == ""
     assert os.listdir(tmp_path) == ["place"]
+
+
+def list_places(base, place):
+    """Every command that reads results, or writes files, with its arguments; all work on this place."""
+    collections = ["--collections", str(base / "collections.yaml")]
+    writing = {f"{name}, to": part for name, part in list_commands(base, place).items() if name not in ("view", "plan")}
+    return writing | {
+        "show": ["show", place],
+        "changes": ["changes", place],
+        "compare": ["compare", place, "--groups", "DE"],
+        "compact": ["compact", place],
+        "export": ["export", place, "--output", str(base / "never")],
+        "view": ["view", place, "--output", str(base / "never.html")],
+        "rollup": ["rollup", *collections, "--input", place, "--output", str(base / "never")],
+        "aggregate": ["aggregate", *collections, "--input", f"{place}/*.avro", "--output", str(base / "never")],
+        "stream": ["stream", *collections, "--watch", place, "--output", str(base / "never")],
+        "stream, to": ["stream", *collections, "--watch", str(base), "--output", place],
+        "stream on Flink": ["stream", *collections, "--watch", str(base), "--output", place, "--runner=FlinkRunner"],
+        "aggregate on Flink": [*list_commands(base, place)["aggregate"], "--runner=FlinkRunner"],
+    }
+
+
+def test_an_address_without_a_file_system_is_one_line_of_every_command(base, capsys, monkeypatch):
+    """A slip in gs://, or a library that is missing."""
+    here = {path for path in base.rglob("*") if path.is_file()}
+    monkeypatch.chdir(base)
+    for name, arguments in list_places(base, "gcs://bucket/results").items():
+        assert command.main(arguments) == 2, name
+        captured = capsys.readouterr()
+        [line] = captured.err.splitlines()
+        assert "gcs://bucket/results" in line, name
+        assert "Unable to get filesystem" in line or line.endswith("allowed: a folder of this machine"), (name, line)
+        assert captured.out == "", name
+    assert {path for path in base.rglob("*") if path.is_file()} == here
+
+
+def test_a_store_that_refuses_is_one_line_of_every_command_that_reads_results(base, capsys, monkeypatch):
+    def refuse(*_):
+        raise BeamIOError("Match operation failed", {"gs://bucket": PermissionError("403: no such credentials")})
+
+    monkeypatch.setattr("hushgram.transforms.filesystem._remote_files", refuse)
+    for name, arguments in list_places(base, "gs://bucket/results").items():
+        if name.startswith(("stream", "simulate", "packed", "export, to")):  # they list nothing there
+            continue
+        assert command.main(arguments) == 2, name
+        [line] = capsys.readouterr().err.splitlines()
+        assert "gs://bucket/results" in line, name
+        assert "cannot be read: Match operation failed" in line, (name, line)
 
 
 def test_a_folder_of_the_results_that_cannot_be_written_is_reported_before_any_work(base, tmp_path, capsys):

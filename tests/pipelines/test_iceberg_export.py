@@ -14,8 +14,9 @@ from hushgram.pipelines.cli import command
 from hushgram.schemas.avro_schemas import SNAPSHOT
 from hushgram.schemas.long_tables import BUCKETS, LONG_TABLES, QUANTILES, WINDOWS
 from hushgram.transforms.filesystem import write_atomically
+from hushgram.transforms.sinks import iceberg_expiry
 from hushgram.transforms.sinks.files import FORMATS
-from hushgram.transforms.sinks.iceberg_long_tables import replacing
+from hushgram.transforms.sinks.iceberg_long_tables import replacing, table_schema
 from hushgram.transforms.sinks.iceberg_tables import IcebergError, TableName, prepare_table
 from hushgram.transforms.sinks.long_tables import record_batch
 from tests.helpers.lakes import load_table, sqlite_settings
@@ -113,6 +114,23 @@ def test_an_error_leaves_the_rows_of_the_export_before():
     with pytest.raises(pa.ArrowInvalid), replacing(name, WINDOWS) as writer:
         writer.write_table(pa.table({"mean": ["no number"]}))
     assert load_table(name).scan().to_arrow().num_rows == 1
+
+
+def test_old_exports_go_with_their_files(monkeypatch):
+    """All versions but the newest are older than is allowed, and go when they are four."""
+    monkeypatch.setattr(iceberg_expiry, "ENOUGH", 4)
+    name, rows, versions = name_of(WINDOWS), make_rows(), []
+    prepare_table(name, table_schema(WINDOWS))
+    with load_table(name).transaction() as transaction:
+        transaction.set_properties({"history.expire.max-snapshot-age-ms": "0"})
+    for _ in range(5):
+        with replacing(name, WINDOWS) as writer:
+            writer.write_table(rows)
+        table = load_table(name)
+        versions.append(len(table.snapshots()))
+        assert table.scan().to_arrow().num_rows == 1
+    assert versions == [1, 3, 1, 3, 1], "an export takes the rows away, and adds its own"
+    assert len(list(Path(table.location().removeprefix("file://")).glob("data/**/*.parquet"))) == 1
 
 
 def test_rows_of_others_that_came_meanwhile_stay():

@@ -7,12 +7,17 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from hushgram import load_collections
 from hushgram.pipelines import aggregate, stream
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.runners import DATAFLOW
+from hushgram.transforms.collection_index import EARLIEST
 from hushgram.transforms.run_store import plan_attempt
 from hushgram.transforms.sinks.iceberg_tables import IcebergError, check_storage, prepare_table
+from hushgram.transforms.sinks.postgresql import values
+from hushgram.transforms.sources.result_files import read_snapshots
 from tests.helpers.lakes import NAME, load_table, sqlite_settings
+from tests.helpers.reports import encode_avro_file, make_report_rows
 
 YAML = "collections: {commute: {domain: {low: 0, high: 180}, buckets: 64, epsilon: 1}}"
 TABLE = "bigquery:some-project.results.snapshots"
@@ -118,6 +123,33 @@ def test_storage_that_iceberg_cannot_write_to_ends_the_command_with_a_line(argum
     assert line.startswith(f"hushgram: --sink iceberg:{NAME}: cannot write to file://{tmp_path}/file/folder: ")
     assert "Not a directory" in line
     assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize("windows", ["{size: 2h, every: 1h}", "{size: 3650d, time_zone: America/Adak}"])
+def test_the_windows_of_the_earliest_time_that_is_accepted_are_dates_to_tables(tmp_path, lake, capsys, windows):
+    """One time more would be a report that ends the whole run."""
+    path = tmp_path / "collections.yaml"
+    path.write_text(YAML.replace("epsilon: 1", f"epsilon: 1, windows: {windows}"))
+    [collection] = load_collections(path).values()
+    rows = make_report_rows(collection, 3, seed=1)
+    for row, time in zip(rows, (EARLIEST, EARLIEST - 1), strict=False):
+        row["event_time"] = time
+    (tmp_path / "reports.avro").write_bytes(encode_avro_file(rows))
+    where = [
+        "--collections",
+        str(path),
+        "--input",
+        str(tmp_path / "reports.avro"),
+        "--output",
+        str(tmp_path / "results"),
+    ]
+    assert command.main(["aggregate", *where, "--sink", f"iceberg:{NAME}"]) == 0
+    assert "read 3 reports = accepted 2 + refused 1" in capsys.readouterr().out
+    assert command.main(["export", str(tmp_path / "results"), "--output", "iceberg:lake/bi"]) == 0
+    snapshots = read_snapshots(tmp_path / "results")
+    assert min(snapshot.key.window_start for snapshot in snapshots) < EARLIEST
+    assert all(values(snapshot)["window_start"].year >= 1 for snapshot in snapshots), "to PostgreSQL, too"
+    assert load_table().scan().to_arrow().num_rows == len(snapshots)
 
 
 @pytest.mark.parametrize("what", ["data", "metadata"])

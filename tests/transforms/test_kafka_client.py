@@ -1,5 +1,6 @@
 """Kafka's properties come from a file that people write by hand: every mistake in it is reported in one line."""
 
+import gc
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushgram.transforms import kafka_client
-from hushgram.transforms.kafka_client import SETTLED, KafkaError, consumer, producer, read_properties
+from hushgram.transforms.kafka_client import SETTLED, KafkaError, consumer, headers_of, producer, read_properties
 
 names = st.text("abcdefghijklmnopqrstuvwxyz.", min_size=1).filter(lambda name: name not in SETTLED)
 values = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n")).map(str.strip)
@@ -188,3 +189,24 @@ def test_errors_to_give_up_on_are_names_that_kafka_knows():
     assert all(
         hasattr(ClientError, name) for name in (*kafka_client.ABSENT, *kafka_client.DENIED, *kafka_client.OUT_OF_RANGE)
     )
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_no_garbage_is_looked_for_among_the_headers_of_a_poll(collects):
+    """Each new list would count towards the next search of all objects; afterwards all is as it was."""
+    seen = []
+
+    def headers(index):
+        seen.append(gc.isenabled())
+        if index == 1:
+            raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "a name that is no text")
+        return [("trace", bytes([index]))]
+
+    messages = [SimpleNamespace(headers=lambda index=index: headers(index)) for index in range(3)]
+    (gc.enable if collects else gc.disable)()
+    try:
+        assert headers_of(messages) == [[("trace", b"\0")], None, [("trace", b"\2")]]
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable()
+    assert seen == [False] * 3

@@ -1,6 +1,9 @@
 """The file for Prometheus: the newest of each collection and group, as Prometheus' own parser reads it."""
 
+import io
 import math
+import os
+import signal
 from collections import Counter
 from dataclasses import replace
 
@@ -19,10 +22,11 @@ from prometheus_client.utils import floatToGoString
 
 from hushgram import Collection
 from hushgram.schemas.records import REASONS, DeadLetter, Key, Pane, Snapshot
+from hushgram.transforms import filesystem
 from hushgram.transforms.aggregate import typed
 from hushgram.transforms.estimation import snapshots as estimate_windows
 from hushgram.transforms.sinks.latest import Board, BoardCoder
-from hushgram.transforms.sinks.prometheus import ExposeToPrometheus, exposition
+from hushgram.transforms.sinks.prometheus import ExposeToPrometheus, exposition, write
 from hushgram.transforms.tallies import Tallies
 from tests.helpers.reports import HOUR, START
 from tests.helpers.tables import HOSTILE, MEAN, WAVE, make_snapshot
@@ -215,6 +219,49 @@ def test_a_batch_writes_the_prometheus_file_once_even_without_results(tmp_path, 
     assert read_samples(read_only_file(tmp_path))[0] == expected_samples(newest, counts, 0)
     counters = pipeline.result.metrics().query()["counters"]
     assert sum(c.committed for c in counters if c.key.metric.name == "snapshots") == len(panes)
+
+
+@pytest.mark.parametrize("moment", ["half written", "before its name", "after it"])
+def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_prometheus_file(tmp_path, moment):
+    """And nothing beside it that the node exporter would collect."""
+    before, after = (Board.of_snapshot(make_snapshot(reports=reports)) for reports in (1000, 2000))
+    path = tmp_path / "h.prom"
+    write(before, str(path), streaming=True)
+    write_until_killed(after, path, moment)
+    expected = after if moment == "after it" else before
+    assert [file.read_text() for file in tmp_path.glob("*.prom")] == [exposition(expected, streaming=True)]
+    write(after, str(path), streaming=True)
+    assert path.read_text() == exposition(after, streaming=True)
+
+
+class HalfFile(io.FileIO):
+    """One whose writer is killed in the middle."""
+
+    def write(self, data):
+        super().write(data[: len(data) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write_until_killed(board, path, moment):
+    """In a process of its own, which ends by kill -9."""
+    pid = os.fork()
+    if pid == 0:
+        rename = os.replace
+
+        def rename_and_die(*names):
+            if moment == "after it":
+                rename(*names)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        os.replace = rename_and_die
+        if moment == "half written":
+            filesystem.open = HalfFile
+        try:
+            write(board, str(path), streaming=True)
+        finally:
+            os._exit(70)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
 def run_stream(tmp_path, monkeypatch, *steps):

@@ -7,8 +7,6 @@ without reading again, and of two writers at once each would add a row: its own 
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
@@ -41,7 +39,7 @@ from hushgram.schemas.avro_schemas import SNAPSHOT, field_names
 from hushgram.schemas.records import Snapshot
 from hushgram.transforms.arguments import check_whole
 from hushgram.transforms.sinks.files import arrow_schema
-from hushgram.transforms.sinks.iceberg_expiry import let_old_versions_go
+from hushgram.transforms.sinks.iceberg_expiry import clean_up
 from hushgram.transforms.sinks.iceberg_tables import (
     KEY,
     TIME,
@@ -52,8 +50,6 @@ from hushgram.transforms.sinks.iceberg_tables import (
     without_own_attempts,
 )
 from hushgram.transforms.sinks.patience import DEFAULT_SECONDS, one_line, patiently, within
-
-LOG = logging.getLogger(__name__)
 
 rows_where: Any = expressions
 """To type checkers, these classes have the parameters of pydantic's models, and not those of their own."""
@@ -187,18 +183,11 @@ class Writer:
             table = catalog.load_table(self.name.identifier)
             better = upsert(table, best)
             if better:
-                self._let_old_versions_go(table)
+                clean_up(table, f"--sink iceberg:{self.name}")
             return catalog, better
         except BaseException:
             catalog.close()
             raise
-
-    def _let_old_versions_go(self, table: Table) -> None:
-        """After a commit, which stands whatever happens here: what does not go now goes after another one."""
-        try:
-            let_old_versions_go(table, time.time_ns() // 1_000_000)
-        except Exception as error:
-            LOG.warning("--sink iceberg:%s: old versions stay for now: %s", self.name, one_line(error))
 
     def close(self) -> None:
         catalog, self.catalog = self.catalog, None

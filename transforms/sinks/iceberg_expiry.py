@@ -7,6 +7,7 @@ deleted once they have gone; a kill in between leaves files that no version has,
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
@@ -27,6 +28,14 @@ DELETABLE = "gc.enabled"
 """Iceberg's own property, too: false for a table whose files another one may share."""
 ENOUGH, AT_ONCE = 60, 120
 """So many versions go together, since each time all manifests that stay are read."""
+
+
+def clean_up(table: Table, what: str) -> None:
+    """After a commit, which stands whatever happens here: what does not go now goes after another one."""
+    try:
+        let_old_versions_go(table, time.time_ns() // 1_000_000)
+    except Exception as error:
+        LOG.warning("%s: old versions stay for now: %s", what, one_line(error))
 
 
 def let_old_versions_go(table: Table, now_ms: int) -> int:

@@ -21,6 +21,7 @@ from pyiceberg.types import (
 )
 
 from hushgram.schemas.long_tables import Kind, LongTable
+from hushgram.transforms.sinks.iceberg_expiry import clean_up
 from hushgram.transforms.sinks.iceberg_tables import (
     IcebergError,
     TableName,
@@ -76,3 +77,4 @@ def replacing(name: TableName, table: LongTable) -> Iterator[RowWriter]:
                 yield RowWriter(transaction)
         except CommitFailedException:
             raise IcebergError(f"table {name} was changed by somebody else meanwhile: run it again") from None
+        clean_up(present, f"iceberg:{name}")

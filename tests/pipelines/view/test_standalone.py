@@ -2,16 +2,15 @@
 
 import base64
 import hashlib
-import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from apache_beam.io.localfilesystem import LocalFileSystem
 
 from hushgram.pipelines.cli import command
 from hushgram.pipelines.view import assets
+from tests.helpers.foreign_files import ForeignFileSystem
 from tests.helpers.pages import COMMUTE, make_estimate, unpack, write_pane, write_window
 
 
@@ -129,52 +128,6 @@ def test_without_plotly_a_line_says_how_to_get_it(tmp_path, snapshot, monkeypatc
     assert command.main(["view", str(tmp_path)]) == 2
     assert "pip install 'hushgram[view]'" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
-
-
-class ForeignFileSystem(LocalFileSystem):
-    """A file system of Beam's with a scheme of its own, as gs:// is one; its files are below HOME."""
-
-    HOME = ""
-
-    @classmethod
-    def scheme(cls):
-        return "elsewhere"
-
-    def _to_local(self, path):
-        return os.path.join(self.HOME, path.removeprefix("elsewhere://"))
-
-    def _to_foreign(self, path):
-        return f"elsewhere://{os.path.relpath(path, self.HOME)}"
-
-    def join(self, basepath, *paths):
-        return "/".join([basepath.rstrip("/"), *paths])
-
-    def split(self, path):
-        return tuple(path.rsplit("/", 1))
-
-    def has_dirs(self):
-        return True
-
-    def mkdirs(self, path):
-        super().mkdirs(self._to_local(path))
-
-    def _list(self, dir_or_prefix):
-        for metadata in super()._list(self._to_local(dir_or_prefix)):
-            yield type(metadata)(
-                self._to_foreign(metadata.path), metadata.size_in_bytes, metadata.last_updated_in_seconds
-            )
-
-    def create(self, path, *arguments, **options):
-        return super().create(self._to_local(path), *arguments, **options)  # which makes its folder
-
-    def _path_open(self, path, *arguments, **options):
-        return super()._path_open(self._to_local(path), *arguments, **options)
-
-    def rename(self, source_file_names, destination_file_names):
-        super().rename([*map(self._to_local, source_file_names)], [*map(self._to_local, destination_file_names)])
-
-    def exists(self, path):
-        return super().exists(self._to_local(path))
 
 
 def test_another_file_system_is_read_and_written(tmp_path, snapshot, monkeypatch):
