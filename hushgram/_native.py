@@ -1,4 +1,4 @@
-"""The library of the parts that are C: the decoder of reports, and the search for ids.
+"""The library of the parts that are C, and how to call them: what every report passes through.
 
 They are plain C, called through ctypes: whoever builds them needs a compiler and nothing of Python's, and they run
 alone, under sanitizers, in `python -m devtools.fuzz`.
@@ -9,8 +9,10 @@ from __future__ import annotations
 import ctypes
 import secrets
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
+from numpy.ctypeslib import ndpointer
 
 LIBRARY_NAME = "hushgram._compiled"
 SECRET = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64)
@@ -30,3 +32,13 @@ def load() -> ctypes.CDLL:
 
 
 LIBRARY = load()
+POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
+INTS, UINTS, UINTS_32 = (ndpointer(kind, flags="C_CONTIGUOUS") for kind in (np.int64, np.uint64, np.uint32))
+"""Arrays as arguments: one of another type, or with gaps, is refused."""
+
+
+def function(name: str, *arguments: Any, result: Any = None) -> Any:
+    """A function of the library, with the types of its arguments and of its result. It runs without Python's lock."""
+    found = LIBRARY[name]
+    found.argtypes, found.restype = arguments, result
+    return found
