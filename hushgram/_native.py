@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from numpy.ctypeslib import ndpointer
 
 LIBRARY_NAME = "hushgram._compiled"
 SECRET = np.frombuffer(secrets.token_bytes(16), dtype=np.uint64)
@@ -33,8 +32,6 @@ def load() -> ctypes.CDLL:
 
 LIBRARY = load()
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
-INTS, UINTS, UINTS_32 = (ndpointer(kind, flags="C_CONTIGUOUS") for kind in (np.int64, np.uint64, np.uint32))
-"""Arrays as arguments: one of another type, or with gaps, is refused."""
 
 
 def function(name: str, *arguments: Any, result: Any = None) -> Any:
@@ -42,3 +39,16 @@ def function(name: str, *arguments: Any, result: Any = None) -> Any:
     found = LIBRARY[name]
     found.argtypes, found.restype = arguments, result
     return found
+
+
+def address(array: np.ndarray[Any, Any], kind: type[np.generic] = np.int64) -> int:
+    """Where an array's numbers stand; one of another kind, or with gaps, is refused (`ndpointer` takes far longer).
+
+    The array has to outlive the call that gets its address.
+    """
+    if array.dtype != kind or not array.flags.c_contiguous:
+        raise TypeError(
+            f"an array of {array.dtype} with strides {array.strides}, allowed: of {kind.__name__} without gaps"
+        )
+    place: int = array.__array_interface__["data"][0]
+    return place

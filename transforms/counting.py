@@ -17,7 +17,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from hushgram import Collection, Windows
 from hushgram._arrays import IntArray
-from hushgram._native import INTS, NUMBER, function
+from hushgram._native import NUMBER, POINTER, address, function
 from hushgram.mechanisms import Mechanism
 from hushgram.schemas.records import DeadLetter, Events, Series
 from hushgram.transforms.collection_index import CollectionIndex
@@ -41,7 +41,9 @@ DENSE_COUNTS = 1 << 22
 READ_IN_PROCESS = MetricName("reports", "read_in_process")
 """The reports that this process has read, for a person who waits; no count rests on it."""
 
-_count_by_key = function("hushgram_count", *(INTS,) * 3, NUMBER, INTS, *(NUMBER,) * 3, INTS, INTS, result=NUMBER)
+_count_by_key = function(
+    "hushgram_count", *(POINTER,) * 3, NUMBER, POINTER, *(NUMBER,) * 3, POINTER, POINTER, result=NUMBER
+)
 
 
 class Slice(NamedTuple):
@@ -109,9 +111,9 @@ def count_by_key(key_of: IntArray, uploads: Uploads, keys: int, width: int = 0) 
     It is C, in counting.c: in numpy each of these takes several passes.
     """
     counts, totals = np.zeros((keys, width), np.int64), np.empty((keys, 4), np.int64)
-    columns = (np.ascontiguousarray(column) for column in (key_of, uploads.event_time, uploads.sizes, uploads.cells))
-    of_key, times, sizes, cells = columns
-    counted = _count_by_key(of_key, times, sizes, len(uploads), cells, cells.size, keys, width, counts, totals)
+    arrays = key_of, uploads.event_time, uploads.sizes, uploads.cells, counts, totals
+    of_key, times, sizes, cells, *results = map(address, arrays)
+    counted = _count_by_key(of_key, times, sizes, len(uploads), cells, uploads.cells.size, keys, width, *results)
     if counted < len(uploads):
         raise ValueError(f"upload {counted} has a key, a size or a cell that is out of range")
     return counts, totals

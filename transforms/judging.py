@@ -16,7 +16,7 @@ import numpy as np
 
 from hushgram import Collection
 from hushgram._arrays import BoolArray, IntArray
-from hushgram._native import INTS, NUMBER, POINTER, function
+from hushgram._native import NUMBER, POINTER, address, function
 from hushgram.revisions import explain_unknown
 from hushgram.schemas.columns import ID_BYTES, ReportColumns, id_numbers
 from hushgram.schemas.records import Reason
@@ -87,7 +87,7 @@ class _Judged(ctypes.Structure):
     _fields_ = [(name, POINTER) for name in ("collection", "revision", "group", "alphabet", "reason")]
 
 
-_judge = function("hushgram_judge", POINTER, NUMBER, INTS, POINTER, NUMBER, NUMBER, POINTER, result=NUMBER)
+_judge = function("hushgram_judge", POINTER, NUMBER, POINTER, POINTER, NUMBER, NUMBER, POINTER, result=NUMBER)
 
 
 @dataclass(frozen=True)
@@ -161,33 +161,29 @@ def _found(index: CollectionIndex, columns: ReportColumns, received: IntArray, a
         *(
             _Named(
                 place,
-                index.revision_numbers[place].ctypes.data,
-                index.alphabets[place].ctypes.data,
+                address(index.revision_numbers[place], np.uint64),
+                address(index.alphabets[place]),
                 index.alphabets[place].size,
-                of_place.ctypes.data,
+                address(of_place),
                 int(index.max_ages[place]) if aged else -1,
             )
             for place, of_place in zip(found, groups, strict=True)
         )
     )
-    read = columns.collection.codes, columns.group.codes, columns.revision, columns.event_time
-    codes, labels, revisions, times = map(np.ascontiguousarray, read)
     is_one_for_all = not any(received.strides)
     receipts = np.ascontiguousarray(received[:1] if is_one_for_all else received, dtype=np.int64)
-    cells = None if columns.cells is None else np.ascontiguousarray(columns.cells)
     reports = _Reports(
-        codes.ctypes.data,
-        labels.ctypes.data,
-        revisions.ctypes.data,
-        None if cells is None else cells.ctypes.data,
-        times.ctypes.data,
-        receipts.ctypes.data,
+        address(columns.collection.codes),
+        address(columns.group.codes),
+        address(columns.revision, np.uint64),
+        None if columns.cells is None else address(columns.cells),
+        address(columns.event_time),
+        address(receipts),
         int(not is_one_for_all),
     )
     judged = np.empty((5, len(columns)), dtype=np.int64)
-    pointers = ctypes.byref(_Judged(*(row.ctypes.data for row in judged)))
-    limits = FUTURE_ALLOWED, EARLIEST
-    if _judge(ctypes.byref(reports), len(columns), names, named, *limits, pointers):
+    results = ctypes.byref(_Judged(*map(address, judged)))
+    if _judge(ctypes.byref(reports), len(columns), address(names), named, FUTURE_ALLOWED, EARLIEST, results):
         judged[-1] = NUMBERS_OF_C[judged[-1]]
     return judged
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushgram._arrays import BoolArray, IntArray, UIntArray
-from hushgram._native import INTS, NUMBER, POINTER, UINTS, UINTS_32, function
+from hushgram._native import NUMBER, POINTER, address, function
 from hushgram.schemas.columns import ID_BYTES
 
 SHARDS = 32
@@ -26,9 +26,9 @@ NUMBERS = "collection", "revision", "group", "event_time", "sizes", "cells"
 HEADER = struct.Struct("<QQq")
 COLUMN = struct.Struct("<qB")
 
-_order = function("hushgram_order", UINTS, NUMBER, ctypes.c_uint16, UINTS_32, INTS)
-_spread = function("hushgram_spread", *(POINTER,) * 3, ctypes.c_uint64, ctypes.c_int, UINTS_32, INTS, NUMBER, INTS)
-_spread_ids = function("hushgram_spread_ids", UINTS, UINTS_32, INTS, NUMBER, INTS)
+_order = function("hushgram_order", POINTER, NUMBER, ctypes.c_uint16, POINTER, POINTER)
+_spread = function("hushgram_spread", *(POINTER,) * 3, ctypes.c_uint64, ctypes.c_int, POINTER, POINTER, NUMBER, POINTER)
+_spread_ids = function("hushgram_spread_ids", POINTER, POINTER, POINTER, NUMBER, POINTER)
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,14 @@ class Uploads:
     @property
     def by_id(self) -> tuple[Uploads, Uploads]:
         """Those with an id, and those without."""
+        if self.has_id.all():  # as a rule
+            return self, self.between(0, 0)
         return self.take(self.has_id), self.take(~self.has_id)
 
     def take(self, rows: BoolArray) -> Uploads:
         """The uploads of some rows."""
         if rows.all():
             return self
-        if not rows.any():
-            return self.between(0, 0)
         return Uploads(**self._rows(np.flatnonzero(rows)), cells=self.cells[np.repeat(rows, self.sizes)])
 
     def take_apart(self, rows: BoolArray, ids: UIntArray) -> Uploads:
@@ -125,17 +125,17 @@ def pieces(parts: Sequence[Uploads], received: int, count: int = SHARDS) -> Iter
     for shard in filled:
         HEADER.pack_into(data.data, at[shard], rows[shard], cells[shard], received)
     at += HEADER.size
-    places = data.ctypes.data + at
+    places = address(data, np.uint8) + at
     for part in sharded:
-        part.spread_ids(places)
+        part.spread_ids(address(places))
     at += ID_BYTES * rows
     for name, (least, width) in bounds.items():
         for shard in filled:
             COLUMN.pack_into(data.data, at[shard], least, width)
         at += COLUMN.size
-        places = data.ctypes.data + at
+        places = address(data, np.uint8) + at
         for part in sharded if width else ():
-            part.spread(name, least, width, places)
+            part.spread(name, least, width, address(places))
         at += sizes[name]
     for shard in filled:
         yield shard, data[ends[shard] - lengths[shard] : ends[shard]].tobytes()
@@ -162,10 +162,10 @@ class _Sharded:
     @classmethod
     def of(cls, uploads: Uploads, shards: int) -> _Sharded:
         order, ends = np.empty(len(uploads), np.uint32), np.empty(shards, np.int64)
-        _order(np.ascontiguousarray(uploads.id), len(uploads), shards, order, ends)
+        _order(address(uploads.id, np.uint64), len(uploads), shards, address(order, np.uint32), address(ends))
         return cls(uploads, order, ends)
 
-    @property
+    @cached_property
     def rows(self) -> IntArray:
         """How many uploads each shard has."""
         return np.diff(self.ends, prepend=0)
@@ -177,26 +177,23 @@ class _Sharded:
             return self.rows
         return np.diff(np.append(0, np.cumsum(self.uploads.sizes[self.order]))[self.ends], prepend=0)
 
-    def spread_ids(self, places: IntArray) -> None:
+    @cached_property
+    def _in_order(self) -> tuple[int, int, int]:
+        """The order, the ends and the number of shards, as C takes them."""
+        return address(self.order, np.uint32), address(self.ends), self.ends.size
+
+    def spread_ids(self, places: int) -> None:
         """Writes ids to the places of their shards, which move behind them."""
-        _spread_ids(np.ascontiguousarray(self.uploads.id), self.order, self.ends, self.ends.size, places)
+        _spread_ids(address(self.uploads.id, np.uint64), *self._in_order, places)
 
-    def spread(self, name: str, least: int, width: int, places: IntArray) -> None:
+    def spread(self, name: str, least: int, width: int, places: int) -> None:
         """Writes a column: how far each number is above the least, in some bytes."""
-        numbers, where = (
-            np.ascontiguousarray(getattr(self.uploads, name)),
-            self.where_cells if name == "cells" else None,
-        )
-        starts, sizes = (None, None) if where is None else (array.ctypes.data for array in where)
-        _spread(numbers.ctypes.data, starts, sizes, least, width, self.order, self.ends, self.ends.size, places)
-
-    @property
-    def where_cells(self) -> tuple[IntArray, IntArray] | None:
-        """Where the cells of each upload start, and how many there are; None where each has one."""
-        if self.uploads.is_single:
-            return None
-        sizes = np.ascontiguousarray(self.uploads.sizes)
-        return np.cumsum(sizes) - sizes, sizes
+        numbers, sizes = address(getattr(self.uploads, name)), self.uploads.sizes
+        if name == "cells" and not self.uploads.is_single:
+            starts = np.cumsum(sizes) - sizes
+            _spread(numbers, address(starts), address(sizes), least, width, *self._in_order, places)
+        else:
+            _spread(numbers, None, None, least, width, *self._in_order, places)
 
 
 def ids_of(data: bytes) -> UIntArray:
