@@ -10,7 +10,7 @@ setup: .venv/ready
 
 INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-COMPILED := schemas/decoder.c schemas/mix.h transforms/ids.c
+COMPILED := schemas/decoder.c schemas/mix.h transforms/counting.c transforms/ids.c transforms/judging.c transforms/uploads.c
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -7,7 +7,16 @@ from setuptools import Extension, setup
 
 COMPILED = Extension(
     "hushgram._compiled",
-    ["hushgram/schemas/decoder.c", "hushgram/transforms/ids.c"],
+    [
+        f"hushgram/{name}.c"
+        for name in (
+            "schemas/decoder",
+            "transforms/counting",
+            "transforms/ids",
+            "transforms/judging",
+            "transforms/uploads",
+        )
+    ],
     depends=["hushgram/schemas/mix.h"],
     extra_compile_args=["-std=c99", "-O3", "-g0", "-Wall", "-Wextra", "-fvisibility=hidden"],
     py_limited_api=True,  # it needs nothing of Python's, of whatever version

@@ -25,7 +25,7 @@ from hushgram.transforms.judging import accept
 from hushgram.transforms.memory import keep_freed_memory
 from hushgram.transforms.parsing import full_name
 from hushgram.transforms.sources.avro_files import BlockRun, Damage, ranges, read_range
-from hushgram.transforms.spilling import Place, SpillPieces, read_piece
+from hushgram.transforms.spilling import Place, SpillPieces, read_pieces
 from hushgram.transforms.uploads import Uploads, ids_of, pieces, unpack
 
 NOW = 2_000_000_000_000
@@ -61,24 +61,25 @@ class Stages:
         for run in self._each("read", runs_of(paths)):
             uploads = self._uploads(run)
             self.reports += uploads.reports
-            if uploads.has_id.any():
-                waiting.append(uploads.take(uploads.has_id))
-                uploads = uploads.take(~uploads.has_id)
-            self._tally(uploads)
+            identified, anonymous = uploads.by_id
+            if len(identified):
+                waiting.append(identified)
+            self._tally([anonymous])
             if sum(len(part) for part in waiting) > MAX_BUFFERED_CELLS:
                 self._send(waiting, spill, shards)
                 waiting = []
         if waiting:
             self._send(waiting, spill, shards)
+        self._timed("spill", spill.finish_bundle)
         for shard, places in shards.items():
-            blocks = self._timed("read back", lambda places: [read_piece(spill.folder, at) for at in places], places)
+            blocks = self._timed("read back", read_pieces, spill.folder, places)
             masks = self._timed("first of each id", first_of_each_id, [ids_of(block) for block in blocks])
             unique = [
                 self._timed("unpack", lambda block, is_first: unpack(block)[0].take(is_first), block, is_first)
                 for block, is_first in zip(blocks, masks, strict=True)
             ]
             for first in range(0, len(unique), TALLIED_TOGETHER):
-                self._tally(Uploads.together(unique[first : first + TALLIED_TOGETHER]))
+                self._tally(unique[first : first + TALLIED_TOGETHER])
             self._timed("keep ids", write_ids, os.path.join(spill.folder, "ids", str(shard)), blocks, masks)
 
     def _uploads(self, run: BlockRun) -> Uploads:
@@ -89,12 +90,12 @@ class Stages:
         return self._timed("judge", accept, self.index, columns, NOW)[0]
 
     def _send(self, waiting: Sequence[Uploads], spill: SpillPieces, shards: dict[int, list[Place]]) -> None:
-        for piece in self._timed("pack by shard", lambda: list(pieces(Uploads.together(waiting), NOW))):
+        for piece in self._timed("pack by shard", lambda: list(pieces(waiting, NOW))):
             for shard, place in self._timed("spill", lambda piece: list(spill.process(piece)), piece):
                 shards[shard].append(place)
 
-    def _tally(self, uploads: Uploads) -> None:
-        for _, tallies in self._timed("tally", lambda: list(tally(self.index, uploads))):
+    def _tally(self, parts: Sequence[Uploads]) -> None:
+        for _, tallies in self._timed("tally", lambda: list(tally(self.index, Uploads.together(parts)))):
             for _, counts in tallies.parts.values():
                 self.counts = counts + self.counts if self.counts.size else counts
 

@@ -1,4 +1,4 @@
-/* What both fuzzers need: random numbers that a seed repeats, and an end with a line when a promise is broken. */
+/* What all fuzzers need: random numbers that a seed repeats, and an end with a line when a promise is broken. */
 
 #ifndef HUSHGRAM_FUZZ_H
 #define HUSHGRAM_FUZZ_H

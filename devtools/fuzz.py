@@ -1,4 +1,4 @@
-"""Damaged records and chosen ids for the code in C, built with sanitizers: `python -m devtools.fuzz --minutes 10`.
+"""Damaged records, chosen ids and odd uploads for the C code, built with sanitizers: `python -m devtools.fuzz`.
 
 Any access outside of an array, anything that C leaves undefined, and any promise that is broken ends it with an error.
 """
@@ -72,6 +72,11 @@ def fuzz_ids(seconds: int, start: int) -> str:
     return _fuzz("fuzz_ids", seconds, start, lambda folder: [])
 
 
+def fuzz_uploads(seconds: int, start: int) -> str:
+    """The same of uploads: judged, put in order by shard, and counted."""
+    return _fuzz("fuzz_uploads", seconds, start, lambda folder: [])
+
+
 def _fuzz(name: str, seconds: int, start: int, seeds_in: Callable[[Path], list[Path]]) -> str:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -81,11 +86,11 @@ def _fuzz(name: str, seconds: int, start: int, seeds_in: Callable[[Path], list[P
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m devtools.fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long each of the two runs (default: 10)")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long each of the three runs (default: 10)")
     parser.add_argument("--seed", type=int, default=1, help="where random numbers start; the same one repeats a run")
     arguments = parser.parse_args(argv)
     try:
-        for fuzz in (fuzz_decoder, fuzz_ids):
+        for fuzz in (fuzz_decoder, fuzz_ids, fuzz_uploads):
             print(fuzz(round(60 * arguments.minutes), arguments.seed), flush=True)
     except subprocess.CalledProcessError as error:
         print(f"ended with {error.returncode}: what was found stands above", file=sys.stderr)

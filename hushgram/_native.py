@@ -1,4 +1,4 @@
-"""The library of the parts that are C: the decoder of reports, and the search for ids.
+"""The library of the parts that are C, and how to call them: what every report passes through.
 
 They are plain C, called through ctypes: whoever builds them needs a compiler and nothing of Python's, and they run
 alone, under sanitizers, in `python -m devtools.fuzz`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import secrets
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
@@ -30,3 +31,24 @@ def load() -> ctypes.CDLL:
 
 
 LIBRARY = load()
+POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
+
+
+def function(name: str, *arguments: Any, result: Any = None) -> Any:
+    """A function of the library, with the types of its arguments and of its result. It runs without Python's lock."""
+    found = LIBRARY[name]
+    found.argtypes, found.restype = arguments, result
+    return found
+
+
+def address(array: np.ndarray[Any, Any], kind: type[np.generic] = np.int64) -> int:
+    """Where an array's numbers stand; one of another kind, or with gaps, is refused (`ndpointer` takes far longer).
+
+    The array has to outlive the call that gets its address.
+    """
+    if array.dtype != kind or not array.flags.c_contiguous:
+        raise TypeError(
+            f"an array of {array.dtype} with strides {array.strides}, allowed: of {kind.__name__} without gaps"
+        )
+    place: int = array.__array_interface__["data"][0]
+    return place

@@ -132,7 +132,7 @@ def skip_to_sync(stream: BinaryIO, sync: bytes) -> bool:
     return False
 
 
-def inflate(data: bytes, codec: str, limit: int = LARGEST_BLOCK) -> bytes:
+def inflate(data: bytes, codec: str, limit: int = LARGEST_BLOCK) -> bytes | bytearray:
     """A block's bytes without their compression; whatever would grow beyond the limit is refused before it does.
 
     So is what needs much more memory than the limit meanwhile: zstd's frames may do with a window of 8 MiB (RFC 8878).
@@ -198,13 +198,13 @@ def _bounded(stream: BinaryIO) -> bytes:
     return _exactly(stream, size)
 
 
-def _inflate_all(data: bytes, limit: int) -> bytes:
+def _inflate_all(data: bytes, limit: int) -> bytes | bytearray:
     """By libdeflate, in half the time of zlib. Where the data are damaged, or larger than expected, zlib goes on: it
     stops at the limit, and says what is wrong."""
     room = min(limit, USUAL_EXPANSION * len(data))
     if room:  # with none, libdeflate's wrapper would take anything for nothing
         with suppress(deflate.DeflateError):
-            return bytes(deflate.deflate_decompress(data, room))
+            return deflate.deflate_decompress(data, room)
     return _all_of(zlib.decompressobj(-zlib.MAX_WBITS), data, limit)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushgram._arrays import BoolArray, IntArray, UIntArray
-from hushgram._native import LIBRARY, SECRET
+from hushgram._native import NUMBER, POINTER, SECRET, function
 
 DAMAGES = (
     "",
@@ -26,10 +26,7 @@ DAMAGES = (
 )
 """What may be wrong with a record, by the numbers that decoder.c gives."""
 
-POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
-_decode = LIBRARY.hushgram_decode
-_decode.argtypes = [ctypes.c_char_p, NUMBER, NUMBER, POINTER, POINTER, POINTER, POINTER]
-_decode.restype = NUMBER
+_decode = function("hushgram_decode", ctypes.c_char_p, NUMBER, NUMBER, *(POINTER,) * 4, result=NUMBER)
 
 
 class Spans(NamedTuple):

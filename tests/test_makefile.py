@@ -15,7 +15,11 @@ DEMO, ALL = "'.[beam,view]'", "'.[all,dev,docs]'"
 def clone(tmp_path):
     for name in ("Makefile", "pyproject.toml", "constraints.txt", "setup.py"):
         shutil.copy(ROOT / name, tmp_path)
-    for name in ("schemas/decoder.c", "schemas/mix.h", "transforms/ids.c"):
+    for name in (
+        "schemas/decoder.c",
+        "schemas/mix.h",
+        *(f"transforms/{name}.c" for name in ("counting", "ids", "judging", "uploads")),
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path

@@ -17,6 +17,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from hushgram import Collection, Windows
 from hushgram._arrays import IntArray
+from hushgram._native import NUMBER, POINTER, address, function
 from hushgram.mechanisms import Mechanism
 from hushgram.schemas.records import DeadLetter, Events, Series
 from hushgram.transforms.collection_index import CollectionIndex
@@ -39,6 +40,10 @@ DENSE_COUNTS = 1 << 22
 """Keys, and counts, up to which a table of all possible ones is faster than sorting."""
 READ_IN_PROCESS = MetricName("reports", "read_in_process")
 """The reports that this process has read, for a person who waits; no count rests on it."""
+
+_count_by_key = function(
+    "hushgram_count", *(POINTER,) * 3, NUMBER, POINTER, *(NUMBER,) * 3, POINTER, POINTER, result=NUMBER
+)
 
 
 class Slice(NamedTuple):
@@ -63,26 +68,14 @@ def _tally_kind(collection: Collection, revision: Collection, uploads: Uploads) 
     """Uploads of one collection and one revision, by slice and group."""
     windows, labels = collection.windows, len(collection.groups) + 1
     keys, key_of = _distinct(windows.slice_numbers(uploads.event_time) * labels + uploads.group + 1)
-    by_key = _count(revision.mechanism, key_of, uploads, keys.size)
-    reports = np.bincount(key_of, weights=uploads.sizes, minlength=keys.size).astype(np.int64)
-    events = _events(key_of, uploads, keys.size)
-    for key, count, counts, when in zip(keys.tolist(), reports.tolist(), by_key, events, strict=True):
-        if count:
+    by_key, totals = _count(revision.mechanism, key_of, uploads, keys.size)
+    for key, counts, (reports, count, first, last) in zip(keys.tolist(), by_key, totals.tolist(), strict=True):
+        if reports:
             slice_number, group = divmod(key, labels)
             label = collection.groups[group - 1] if group else None
             start = windows.slice_start(slice_number)
-            yield Slice(collection.name, label, start), Tallies({revision.revision: (count, counts)}, when)
-
-
-def _events(key_of: IntArray, uploads: Uploads, keys: int) -> Iterator[Events]:
-    """The events of each key; an upload without reports is none."""
-    times, bounds = uploads.event_time, np.iinfo(np.int64)
-    if not uploads.sizes.all():
-        key_of, times = key_of[uploads.sizes > 0], times[uploads.sizes > 0]
-    first, last = np.full(keys, bounds.max), np.full(keys, bounds.min)
-    np.minimum.at(first, key_of, times)
-    np.maximum.at(last, key_of, times)
-    return map(Events, first.tolist(), last.tolist(), np.bincount(key_of, minlength=keys).tolist())
+            tallies = Tallies({revision.revision: (reports, counts)}, Events(first, last, count))
+            yield Slice(collection.name, label, start), tallies
 
 
 def _distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
@@ -100,18 +93,30 @@ def _distinct(keys: IntArray) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[keys - low]
 
 
-def _count(mechanism: Mechanism, key_of: IntArray, uploads: Uploads, keys: int) -> Iterable[IntArray]:
-    """The tally of each key's cells."""
-    if keys == 1:
-        return [mechanism.tally(uploads.cells)]
+def _count(mechanism: Mechanism, key_of: IntArray, uploads: Uploads, keys: int) -> tuple[Iterable[IntArray], IntArray]:
+    """The tally of each key's cells, and the totals of each key, as `count_by_key` has them."""
     if mechanism.tally_length == mechanism.cells and keys * mechanism.cells <= DENSE_COUNTS:
-        places = np.repeat(key_of * mechanism.cells, uploads.sizes)
-        places += uploads.cells
-        return np.bincount(places, minlength=keys * mechanism.cells).reshape(keys, mechanism.cells)
+        return count_by_key(key_of, uploads, keys, mechanism.cells)
+    _, totals = count_by_key(key_of, uploads, keys)
     key_of_cell = np.repeat(key_of, uploads.sizes)
     order = np.argsort(key_of_cell, kind="stable")
-    ends = np.cumsum(np.bincount(key_of_cell, minlength=keys))[:-1]
-    return (mechanism.tally(part) for part in np.split(uploads.cells[order], ends))
+    ends = np.cumsum(totals[:, 0])[:-1]
+    return (mechanism.tally(part) for part in np.split(uploads.cells[order], ends)), totals
+
+
+def count_by_key(key_of: IntArray, uploads: Uploads, keys: int, width: int = 0) -> tuple[IntArray, IntArray]:
+    """How often each of `width` cells came, by key; and of each key the reports, the uploads that hold any, and the
+    times of the first and the last of these.
+
+    It is C, in counting.c: in numpy each of these takes several passes.
+    """
+    counts, totals = np.zeros((keys, width), np.int64), np.empty((keys, 4), np.int64)
+    arrays = key_of, uploads.event_time, uploads.sizes, uploads.cells, counts, totals
+    of_key, times, sizes, cells, *results = map(address, arrays)
+    counted = _count_by_key(of_key, times, sizes, len(uploads), cells, uploads.cells.size, keys, width, *results)
+    if counted < len(uploads):
+        raise ValueError(f"upload {counted} has a key, a size or a cell that is out of range")
+    return counts, totals
 
 
 class TallyBuffer:
@@ -233,13 +238,12 @@ class ParseAndTally(TallyUploads):
             if isinstance(outcome, DeadLetter):
                 yield self.refuse(outcome)
                 continue
-            if outcome.has_id.any():
-                identified = outcome.take(outcome.has_id)
+            identified, anonymous = outcome.by_id
+            if len(identified):
                 self.identified.setdefault(received // LETTER_MINUTE, []).append((identified, received))
                 self.cells += identified.weight
-                outcome = outcome.take(~outcome.has_id)
-            if len(outcome):
-                yield from self.count(outcome)
+            if len(anonymous):
+                yield from self.count(anonymous)
         if self.cells > MAX_BUFFERED_CELLS:
             for piece, timestamp in self._take_identified():
                 yield TaggedOutput(IDENTIFIED, TimestampedValue(piece, timestamp))
@@ -253,5 +257,5 @@ class ParseAndTally(TallyUploads):
         by_minute, self.identified, self.cells = self.identified, {}, 0
         for parts in by_minute.values():
             received = [time for _, time in parts]
-            for piece in pieces(Uploads.together([uploads for uploads, _ in parts]), max(received)):
+            for piece in pieces([uploads for uploads, _ in parts], max(received)):
                 yield piece, Timestamp(micros=1000 * min(received))

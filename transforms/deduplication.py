@@ -25,7 +25,7 @@ from hushgram.transforms.ids import are_first
 from hushgram.transforms.run_store import ids_paths
 from hushgram.transforms.runs import Attempt
 from hushgram.transforms.seen_ids import SeenIds
-from hushgram.transforms.spilling import read_piece
+from hushgram.transforms.spilling import read_pieces
 from hushgram.transforms.uploads import ids_of, unpack
 
 NO_IDS: UIntArray = np.empty((0, 2), dtype=np.uint64)
@@ -66,7 +66,7 @@ class DeduplicateBatch(TallyUploads):
 
     def process(self, element: tuple[int, Iterable[Any]]) -> Iterator[Any]:
         shard, pieces = element
-        blocks = [piece if self.spilled is None else read_piece(self.spilled, piece) for piece in pieces]
+        blocks = list(pieces) if self.spilled is None else read_pieces(self.spilled, pieces)
         known = NO_IDS if self.attempt is None else known_ids(self.attempt, shard)
         masks = first_of_each_id([ids_of(block) for block in blocks], known)
         repeated = repeated_reports = last_received = expire_ms = 0
@@ -92,7 +92,7 @@ def write_ids(path: str, blocks: Sequence[bytes], masks: Sequence[BoolArray]) ->
     with atomically(path) as file:
         for block, is_first in zip(blocks, masks, strict=True):
             ids = ids_of(block)
-            file.write((ids if is_first.all() else ids[is_first]).tobytes())
+            file.write((ids if is_first.all() else ids[is_first]).data)
 
 
 def known_ids(attempt: Attempt, shard: int) -> UIntArray:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hushgram._arrays import BoolArray, UIntArray
-from hushgram._native import LIBRARY, SECRET
+from hushgram._native import NUMBER, POINTER, SECRET, function
 
 SlotArray = np.ndarray[tuple[int, ...], np.dtype[np.uint32]]
 
@@ -27,16 +27,10 @@ class _Sorted(ctypes.Structure):
     _fields_ = [*((name, ctypes.c_void_p) for name in ("high", "low", "number")), ("size", ctypes.c_int64)]
 
 
-POINTER, NUMBER, SORTED = ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(_Sorted)
-_first_of_each = LIBRARY.hushgram_first_of_each
-_first_of_each.argtypes = [POINTER, NUMBER, POINTER, POINTER, NUMBER, POINTER]
-_first_of_each.restype = None
-_merge = LIBRARY.hushgram_merge
-_merge.argtypes = [SORTED, SORTED, SORTED]
-_merge.restype = None
-_unmark = LIBRARY.hushgram_unmark
-_unmark.argtypes = [SORTED, NUMBER, ctypes.c_char_p, NUMBER, POINTER]
-_unmark.restype = None
+SORTED = ctypes.POINTER(_Sorted)
+_first_of_each = function("hushgram_first_of_each", POINTER, NUMBER, POINTER, POINTER, NUMBER, POINTER)
+_merge = function("hushgram_merge", SORTED, SORTED, SORTED)
+_unmark = function("hushgram_unmark", SORTED, NUMBER, ctypes.c_char_p, NUMBER, POINTER)
 
 
 def are_first(ids: UIntArray) -> BoolArray:

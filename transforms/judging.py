@@ -6,17 +6,19 @@ each of them is an upload of its own, as if it had been sent alone. Nothing here
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import compress
-from typing import Any
 
 import numpy as np
 
+from hushgram import Collection
 from hushgram._arrays import BoolArray, IntArray
+from hushgram._native import NUMBER, POINTER, address, function
 from hushgram.revisions import explain_unknown
-from hushgram.schemas.columns import ID_BYTES, Labels, ReportColumns, id_numbers
+from hushgram.schemas.columns import ID_BYTES, ReportColumns, id_numbers
 from hushgram.schemas.records import Reason
 from hushgram.transforms.collection_index import EARLIEST, FUTURE_ALLOWED, CollectionIndex, cell_width
 from hushgram.transforms.uploads import Uploads
@@ -35,6 +37,7 @@ ORDER: tuple[Reason, ...] = (
 )
 
 
+NO_GROUP = -2
 LONGEST_NAME = 80
 """Characters of a name that a detail quotes."""
 
@@ -49,19 +52,42 @@ class Refusal:
     first_row: int
 
 
-@dataclass
-class _Judged:
-    """Rows with what is known of them so far; the first reason that applies to a row stays."""
+FINE = -1
+IN_C: tuple[Reason, ...] = (
+    "unknown_collection",
+    "unknown_revision",
+    "cell_out_of_range",
+    "unknown_group",
+    "from_the_future",
+    "too_old",
+)
+"""The reasons that judging.c finds, by its numbers."""
+NUMBERS_OF_C = np.array([*map(ORDER.index, IN_C), FINE])
 
-    reason: IntArray
 
-    def refuse(self, reason: Reason, rows: BoolArray) -> None:
-        if rows.any():  # seldom
-            self.reason[rows & (self.reason < 0)] = ORDER.index(reason)
+class _Named(ctypes.Structure):
+    _fields_ = [
+        ("number", NUMBER),
+        ("revisions", POINTER),
+        ("alphabets", POINTER),
+        ("many", NUMBER),
+        ("groups", POINTER),
+        ("max_age", NUMBER),
+    ]
 
-    @property
-    def fine(self) -> BoolArray:
-        return self.reason < 0
+
+class _Reports(ctypes.Structure):
+    _fields_ = [
+        *((name, POINTER) for name in ("collection", "group", "revision", "cell", "event_time", "received")),
+        ("receipts", NUMBER),
+    ]
+
+
+class _Judged(ctypes.Structure):
+    _fields_ = [(name, POINTER) for name in ("collection", "revision", "group", "alphabet", "reason")]
+
+
+_judge = function("hushgram_judge", POINTER, NUMBER, POINTER, POINTER, NUMBER, NUMBER, POINTER, result=NUMBER)
 
 
 @dataclass(frozen=True)
@@ -114,76 +140,102 @@ def judge(index: CollectionIndex, columns: ReportColumns, received: int | IntArr
 
     `aged` says that they may also be too old for their collection: so it is in a stream, where windows come to an end.
     """
-    rows = len(columns)
-    judged = _Judged(np.full(rows, -1, dtype=np.int64))
-    collection = _translate(columns.collection, index.places)
-    judged.refuse("unknown_collection", collection < 0)
-
-    revision, group = np.full(rows, -1, dtype=np.int64), np.full(rows, -1, dtype=np.int64)
-    alphabet = np.zeros(rows, dtype=np.int64)
-    for place in {index.places[name] for name in columns.collection.names if name in index.places}:
-        of_place, own = collection == place, np.full(rows, -1, dtype=np.int64)
-        for position, number in enumerate(index.revision_numbers[place]):
-            own = np.where(columns.revision == number, position, own)
-        known = of_place & (own >= 0)
-        revision = np.where(known, own, revision)
-        alphabet = np.where(known, index.alphabets[place][own], alphabet)
-        labels = {label: code for code, label in enumerate(index.collections[place].groups)}
-        group = np.where(of_place, _translate(columns.group, {None: -1, **labels}, unknown=-2), group)
-    judged.refuse("unknown_revision", revision < 0)
-
-    sizes, cells = _cells(columns, alphabet, judged)
-    _judge_ids(columns, sizes, judged)
-    judged.refuse("unknown_group", group == -2)
-    judged.refuse("from_the_future", columns.event_time > received + FUTURE_ALLOWED)
-    judged.refuse("too_old", columns.event_time < EARLIEST)
-    if aged and len(index.collections):
-        # Compared so that no time from outside can overflow.
-        judged.refuse("too_old", columns.event_time < received - index.max_ages[np.maximum(collection, 0)])
-
+    times = np.broadcast_to(received, len(columns))
+    collection, revision, group, alphabet, reason = _found(index, columns, times, aged)
+    sizes, cells = _cells(columns, alphabet, reason)
+    _judge_ids(columns, sizes, reason)
     everything = Uploads(
         collection, revision, group, columns.event_time, columns.has_id, columns.id, np.maximum(sizes, 0), cells
     )
-    return Judgement(index, columns, np.broadcast_to(received, rows), everything, judged.reason, sizes, alphabet)
+    return Judgement(index, columns, times, everything, reason, sizes, alphabet)
 
 
-def _translate(labels: Labels, numbers: Mapping[Any, int], unknown: int = -1) -> IntArray:
-    table = np.array([numbers.get(name, unknown) for name in labels.names], dtype=np.int64)
-    return table[labels.codes]
+def _found(index: CollectionIndex, columns: ReportColumns, received: IntArray, aged: bool) -> IntArray:
+    """By row the number of the collection, of its revision and of the group, how many cells the revision has, and the
+    first reason to refuse it, of those that need no look into a batch."""
+    places = [index.places.get(name, -1) if name is not None else -1 for name in columns.collection.names]
+    found = {place: number for number, place in enumerate(dict.fromkeys(place for place in places if place >= 0))}
+    names = np.array([found.get(place, -1) for place in places], dtype=np.int64)
+    groups = [_group_numbers(index.collections[place], columns.group.names) for place in found]
+    named = (_Named * len(found))(
+        *(
+            _Named(
+                place,
+                address(index.revision_numbers[place], np.uint64),
+                address(index.alphabets[place]),
+                index.alphabets[place].size,
+                address(of_place),
+                int(index.max_ages[place]) if aged else -1,
+            )
+            for place, of_place in zip(found, groups, strict=True)
+        )
+    )
+    is_one_for_all = not any(received.strides)
+    receipts = np.ascontiguousarray(received[:1] if is_one_for_all else received, dtype=np.int64)
+    reports = _Reports(
+        address(columns.collection.codes),
+        address(columns.group.codes),
+        address(columns.revision, np.uint64),
+        None if columns.cells is None else address(columns.cells),
+        address(columns.event_time),
+        address(receipts),
+        int(not is_one_for_all),
+    )
+    judged = np.empty((5, len(columns)), dtype=np.int64)
+    results = ctypes.byref(_Judged(*map(address, judged)))
+    if _judge(ctypes.byref(reports), len(columns), address(names), named, FUTURE_ALLOWED, EARLIEST, results):
+        judged[-1] = NUMBERS_OF_C[judged[-1]]
+    return judged
 
 
-def _cells(columns: ReportColumns, alphabet: IntArray, judged: _Judged) -> tuple[IntArray, IntArray]:
+def _group_numbers(collection: Collection, labels: Sequence[str | None]) -> IntArray:
+    """By code of a label the number of a collection's group, -1 for none, NO_GROUP where it has no such group."""
+    numbers: dict[str | None, int] = {None: -1, **{label: number for number, label in enumerate(collection.groups)}}
+    return np.array([numbers.get(label, NO_GROUP) for label in labels], dtype=np.int64)
+
+
+def _refuse(reason: IntArray, name: Reason, rows: BoolArray) -> None:
+    """For this reason, where there is none that goes before it."""
+    if rows.any():  # seldom
+        number = ORDER.index(name)
+        reason[rows & ((reason < 0) | (reason > number))] = number
+
+
+def _cells(columns: ReportColumns, alphabet: IntArray, reason: IntArray) -> tuple[IntArray, IntArray]:
     """How many cells each row has, -1 where that cannot be known, and all cells end to end; bad ones are judged."""
     if columns.cells is not None:
-        judged.refuse("cell_out_of_range", (columns.cells < 0) | (columns.cells >= alphabet))
         return np.ones(len(columns), dtype=np.int64), columns.cells
     assert columns.packed is not None
     lengths = np.array([len(part) for part in columns.packed], dtype=np.int64)
     widths = np.ones(len(columns), dtype=np.int64)
     for cells_of_one in np.unique(alphabet[alphabet > 0]).tolist():
         widths[alphabet == cells_of_one] = cell_width(cells_of_one)
-    judged.refuse("ragged_cells", lengths % widths != 0)
-    sizes = np.where(judged.fine, lengths // widths, 0)
-    filled = np.flatnonzero(sizes)
+    is_ragged = lengths % widths != 0
+    _refuse(reason, "ragged_cells", is_ragged & (alphabet > 0))
+    sizes = np.where((alphabet > 0) & ~is_ragged, lengths // widths, -1)
+    filled = np.flatnonzero(sizes > 0)
     found = np.unique(widths[filled]).tolist()
     if len(found) == 1:
         cells = _unpacked(columns.packed, filled, found[0])
     else:
-        cells, owner = np.empty(int(sizes.sum()), dtype=np.int64), np.repeat(widths, sizes)
+        owner = np.repeat(widths[filled], sizes[filled])
+        cells = np.empty(owner.size, dtype=np.int64)
         for width in found:
             cells[owner == width] = _unpacked(columns.packed, filled[widths[filled] == width], width)
     if filled.size:
-        greatest = np.maximum.reduceat(cells, (np.cumsum(sizes) - sizes)[filled])
-        judged.reason[filled[greatest >= alphabet[filled]]] = ORDER.index("cell_out_of_range")
-    return np.where(alphabet > 0, np.where(lengths % widths == 0, lengths // widths, -1), -1), cells
+        greatest = np.maximum.reduceat(cells, np.cumsum(sizes[filled]) - sizes[filled])
+        is_beyond = np.zeros(len(columns), dtype=bool)
+        is_beyond[filled] = greatest >= alphabet[filled]
+        _refuse(reason, "cell_out_of_range", is_beyond)
+    return sizes, cells
 
 
-def _judge_ids(columns: ReportColumns, sizes: IntArray, judged: _Judged) -> None:
+def _judge_ids(columns: ReportColumns, sizes: IntArray, reason: IntArray) -> None:
     """A batch has an id, or its reports have one each; as many as there are cells."""
     if columns.ids is not None:
         lengths = np.array([-1 if ids is None else len(ids) for ids in columns.ids], dtype=np.int64)
-        judged.refuse("conflicting_ids", (lengths >= 0) & columns.has_id)
-        judged.refuse("ragged_ids", (lengths >= 0) & (lengths != ID_BYTES * sizes))
+        _refuse(reason, "conflicting_ids", (lengths >= 0) & columns.has_id)
+        _refuse(reason, "ragged_ids", (lengths >= 0) & (lengths != ID_BYTES * sizes))
 
 
 def _each_with_its_id(accepted: Uploads, columns: ReportColumns, rows: BoolArray) -> Uploads:

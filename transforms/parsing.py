@@ -127,10 +127,10 @@ def _inflated(run: BlockRun) -> Iterator[tuple[BlockRun, bytes | DamagedError]]:
     So no more than two such parts are in memory at once.
     """
     blocks: list[Block] = []
-    plain: list[bytes] = []
+    plain: list[bytes | bytearray] = []
     size = 0
     for block in run.blocks:
-        data: bytes | DamagedError
+        data: bytes | bytearray | DamagedError
         try:
             data = inflate(block.data, run.codec)
         except DamagedError as error:

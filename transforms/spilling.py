@@ -10,8 +10,9 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO
 
 import apache_beam as beam
 
@@ -47,22 +48,39 @@ class SpillPieces(beam.DoFn):
 
     def start_bundle(self) -> None:
         self.name = secrets.token_hex(8)
+        self.file: BinaryIO | None = None
 
     def process(self, element: tuple[int, bytes]) -> Iterator[tuple[int, Place]]:
         shard, piece = element
-        try:
-            os.makedirs(self.folder, exist_ok=True)
-            with open(os.path.join(self.folder, self.name), "ab") as file:
-                start = file.tell()
-                file.write(piece)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, self.folder) from None
+        with self._errors_by_folder():
+            if self.file is None:
+                os.makedirs(self.folder, exist_ok=True)
+                self.file = open(os.path.join(self.folder, self.name), "wb")  # noqa: SIM115 - closed with the bundle
+            start = self.file.tell()
+            self.file.write(piece)
         yield shard, (self.name, start, len(piece))
 
+    def finish_bundle(self) -> None:
+        if self.file is not None:
+            with self._errors_by_folder():
+                self.file.close()
 
-def read_piece(folder: str, place: Place) -> bytes:
-    """A piece that a bundle has spilled."""
-    name, start, length = place
-    with open(os.path.join(folder, name), "rb", buffering=0) as file:
-        file.seek(start)
-        return file.read(length)
+    @contextmanager
+    def _errors_by_folder(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.folder) from None
+
+
+def read_pieces(folder: str, places: Iterable[Place]) -> list[bytes]:
+    """Pieces that bundles have spilled."""
+    with ExitStack() as stack:
+        files: dict[str, BinaryIO] = {}
+        pieces = []
+        for name, start, length in places:
+            if name not in files:
+                files[name] = stack.enter_context(open(os.path.join(folder, name), "rb"))
+            files[name].seek(start)
+            pieces.append(files[name].read(length))
+    return pieces

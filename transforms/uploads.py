@@ -5,23 +5,30 @@ An upload is one report, or one batch that counts as a whole.
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hushgram._arrays import BoolArray, IntArray, UIntArray
+from hushgram._native import NUMBER, POINTER, address, function
+from hushgram.schemas.columns import ID_BYTES
 
 SHARDS = 32
 """Uploads of one shard are held in memory at once; more shards mean less memory, and more and smaller pieces."""
 
 NUMBERS = "collection", "revision", "group", "event_time", "sizes", "cells"
-LARGE_UPLOAD = 100
-"""In cells, on average: larger uploads are moved one by one, smaller ones cell by cell."""
 HEADER = struct.Struct("<QQq")
 COLUMN = struct.Struct("<qB")
+
+_order = function("hushgram_order", POINTER, NUMBER, ctypes.c_uint16, POINTER, POINTER)
+_spread = function("hushgram_spread", *(POINTER,) * 3, ctypes.c_uint64, ctypes.c_int, POINTER, POINTER, NUMBER, POINTER)
+_spread_ids = function("hushgram_spread_ids", POINTER, POINTER, POINTER, NUMBER, POINTER)
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,11 @@ class Uploads:
     def __len__(self) -> int:
         return self.sizes.size
 
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether each is one report."""
+        return bool((self.sizes == 1).all())
+
     @property
     def weight(self) -> int:
         """What bounds their memory: cells, or uploads where those are more, since a batch may have no cell."""
@@ -55,6 +67,13 @@ class Uploads:
         if len(parts) == 1:
             return parts[0]
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    @property
+    def by_id(self) -> tuple[Uploads, Uploads]:
+        """Those with an id, and those without."""
+        if self.has_id.all():  # as a rule
+            return self, self.between(0, 0)
+        return self.take(self.has_id), self.take(~self.has_id)
 
     def take(self, rows: BoolArray) -> Uploads:
         """The uploads of some rows."""
@@ -72,18 +91,6 @@ class Uploads:
         columns["sizes"][of_rows] = 1
         return Uploads(**columns, cells=self.cells)
 
-    def cells_of(self, rows: IntArray, cells: IntArray) -> IntArray:
-        """The cells of some rows, one row after the other; `cells` are those of all, in whatever type."""
-        if (self.sizes == 1).all():  # single reports: each row is its cell
-            return cells.take(rows)
-        ends = np.cumsum(self.sizes)
-        if len(cells) < LARGE_UPLOAD * len(self):
-            sizes = self.sizes[rows]
-            within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            return cells.take(np.repeat((ends - self.sizes)[rows], sizes) + within)
-        parts = np.split(cells, ends[:-1])  # views; of many cells each, copied as one
-        return np.concatenate([parts[row] for row in rows.tolist()])
-
     def between(self, start: int, end: int) -> Uploads:
         """The uploads of consecutive rows, without copying."""
         first = int(self.sizes[:start].sum())
@@ -99,45 +106,94 @@ class Uploads:
         return ((field.name, getattr(self, field.name)) for field in fields(self) if field.name != "cells")
 
 
-def pieces(uploads: Uploads, received: int, count: int = SHARDS) -> Iterator[tuple[int, bytes]]:
+def pieces(parts: Sequence[Uploads], received: int, count: int = SHARDS) -> Iterator[tuple[int, bytes]]:
     """Uploads that all have an id, as bytes for the way to their shards; and when they were received.
 
     Ids are random, so their last bits spread them evenly. A column is its least number and how far each is above it, in
     as few bytes as that takes, and in none where all are equal: engines copy these bytes many times.
     """
-    # Sixteen bits, since numpy sorts these in a time that does not grow faster than their number.
-    shard = uploads.id[:, 1].astype(np.uint16) % np.uint16(count)
-    order = np.argsort(shard, kind="stable")
-    # `take` copies an id as a whole; an index would go number by number.
-    ids = uploads.id.astype("<u8", copy=False).take(order, axis=0)
-    # Narrowed first, since fewer bytes are put in order sooner.
-    columns = {name: _narrowed(getattr(uploads, name)) for name in NUMBERS}
-    in_order = {name: offsets.take(order) for name, (_, width, offsets) in columns.items() if width and name != "cells"}
-    if columns["cells"][1]:
-        in_order["cells"] = uploads.cells_of(order, columns["cells"][2])
-    row_ends = np.cumsum(np.bincount(shard, minlength=count))
-    least, width, _ = columns["sizes"]
-    cell_ends = np.append(0, np.cumsum(uploads.sizes[order]))[row_ends] if width else least * row_ends
-    row = cell = 0
-    for number, row_end, cell_end in zip(range(count), row_ends.tolist(), cell_ends.tolist(), strict=True):
-        if row == row_end:
-            continue
-        packed: list[bytes | memoryview] = [
-            HEADER.pack(row_end - row, cell_end - cell, received),
-            ids[row:row_end].data,
-        ]
-        for name, (least, width, _) in columns.items():
-            part = slice(cell, cell_end) if name == "cells" else slice(row, row_end)
-            packed += COLUMN.pack(least, width), in_order[name][part].data if width else b""
-        yield number, b"".join(packed)
-        row, cell = row_end, cell_end
+    sharded = [_Sharded.of(part, count) for part in parts]
+    rows, cells = (np.sum([getattr(part, name) for part in sharded], axis=0) for name in ("rows", "cells"))
+    bounds = {name: _bounds([getattr(part, name) for part in parts]) for name in NUMBERS}
+    if bounds["sizes"][0] < 0 or cells.sum() != sum(part.cells.size for part in parts):
+        raise ValueError("sizes that are not those of the cells")
+    sizes = {name: width * (cells if name == "cells" else rows) for name, (_, width) in bounds.items()}
+    lengths = HEADER.size + ID_BYTES * rows + sum(COLUMN.size + size for size in sizes.values())
+    ends, filled = np.cumsum(np.where(rows, lengths, 0)), np.flatnonzero(rows).tolist()
+    data = np.empty(int(ends[-1]), np.uint8)
+    at = ends - lengths
+    for shard in filled:
+        HEADER.pack_into(data.data, at[shard], rows[shard], cells[shard], received)
+    at += HEADER.size
+    places = address(data, np.uint8) + at
+    for part in sharded:
+        part.spread_ids(address(places))
+    at += ID_BYTES * rows
+    for name, (least, width) in bounds.items():
+        for shard in filled:
+            COLUMN.pack_into(data.data, at[shard], least, width)
+        at += COLUMN.size
+        places = address(data, np.uint8) + at
+        for part in sharded if width else ():
+            part.spread(name, least, width, address(places))
+        at += sizes[name]
+    for shard in filled:
+        yield shard, data[ends[shard] - lengths[shard] : ends[shard]].tobytes()
 
 
-def _narrowed(column: IntArray) -> tuple[int, int, IntArray]:
-    """A column's least number, and the offsets from it, in `width` bytes each, which are none if all are zero."""
-    least, greatest = (int(column.min()), int(column.max())) if column.size else (0, 0)
-    width = np.min_scalar_type(greatest - least).itemsize if greatest > least else 0
-    return least, width, (column - least).astype(f"<u{width}") if width else column
+def _bounds(columns: Sequence[IntArray]) -> tuple[int, int]:
+    """The least of all numbers, and how many bytes it takes to say how far each is above it: none if all are equal."""
+    bounds = [(int(column.min()), int(column.max())) for column in columns if column.size]
+    if not bounds:
+        return 0, 0
+    least, greatest = min(low for low, _ in bounds), max(high for _, high in bounds)
+    return least, np.min_scalar_type(greatest - least).itemsize if greatest > least else 0
+
+
+@dataclass(frozen=True)
+class _Sharded:
+    """Uploads, and how to put them in the order of their shards."""
+
+    uploads: Uploads
+    order: npt.NDArray[np.uint32]
+    ends: IntArray
+    """Where in this order each shard ends."""
+
+    @classmethod
+    def of(cls, uploads: Uploads, shards: int) -> _Sharded:
+        order, ends = np.empty(len(uploads), np.uint32), np.empty(shards, np.int64)
+        _order(address(uploads.id, np.uint64), len(uploads), shards, address(order, np.uint32), address(ends))
+        return cls(uploads, order, ends)
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """How many uploads each shard has."""
+        return np.diff(self.ends, prepend=0)
+
+    @property
+    def cells(self) -> IntArray:
+        """How many cells each shard has."""
+        if self.uploads.is_single:
+            return self.rows
+        return np.diff(np.append(0, np.cumsum(self.uploads.sizes[self.order]))[self.ends], prepend=0)
+
+    @cached_property
+    def _in_order(self) -> tuple[int, int, int]:
+        """The order, the ends and the number of shards, as C takes them."""
+        return address(self.order, np.uint32), address(self.ends), self.ends.size
+
+    def spread_ids(self, places: int) -> None:
+        """Writes ids to the places of their shards, which move behind them."""
+        _spread_ids(address(self.uploads.id, np.uint64), *self._in_order, places)
+
+    def spread(self, name: str, least: int, width: int, places: int) -> None:
+        """Writes a column: how far each number is above the least, in some bytes."""
+        numbers, sizes = address(getattr(self.uploads, name)), self.uploads.sizes
+        if name == "cells" and not self.uploads.is_single:
+            starts = np.cumsum(sizes) - sizes
+            _spread(numbers, address(starts), address(sizes), least, width, *self._in_order, places)
+        else:
+            _spread(numbers, None, None, least, width, *self._in_order, places)
 
 
 def ids_of(data: bytes) -> UIntArray:

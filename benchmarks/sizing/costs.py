@@ -181,10 +181,10 @@ def pane(load: Load, snapshot: Snapshot, stored: Histogram) -> float:
 def piece(load: Load) -> float:
     """A block of uploads in a shard, which knows many ids already."""
     rng, plan, readings = np.random.default_rng(SEED), CollectionIndex.of([load.collection]), []
-    [(_, before)] = pieces(uploads_of(replace(load, batch=1), IDS_BEFORE, rng), START, 1)
+    [(_, before)] = pieces([uploads_of(replace(load, batch=1), IDS_BEFORE, rng)], START, 1)
     count = max(1, round(load.ids_in_piece))
     times = min(100, max(3, CELLS // (count * load.batch)))
-    blocks = [block for _ in range(times) for _, block in pieces(uploads_of(load, count, rng), START, 1)]
+    blocks = [block for _ in range(times) for _, block in pieces([uploads_of(load, count, rng)], START, 1)]
     for _ in range(3):
         counting, state = DeduplicateStream(plan), (FakeState(b""), FakeBag(), FakeTimer())
         counting.start_bundle()

@@ -219,7 +219,7 @@ def piece_bytes(load: Load) -> float:
     # Of what is sent at once: its pieces share the numbers that their columns begin with.
     mean = load.sent_together / -np.expm1(-load.sent_together)
     for count in _at_least_one(mean, min(DRAWS, max(1, int(CELLS / mean / load.batch))), rng):
-        blocks = pieces(uploads_of(load, count, rng), START)
+        blocks = pieces([uploads_of(load, count, rng)], START)
         lengths += [
             len(coder.encode(WindowedValue(block, Timestamp(START // 1000), (GlobalWindow(),)))) for block in blocks
         ]

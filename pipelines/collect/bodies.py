@@ -214,7 +214,7 @@ def _inflated(data: bytes, codec: str, limit: int, before: int) -> bytes:
         raise TooLargeError(limit) from None
     if before + len(plain) > limit:
         raise TooLargeError(limit)
-    return plain
+    return bytes(plain)  # no more memory than it has bytes
 
 
 def gunzip(body: bytes, limit: int) -> bytes:

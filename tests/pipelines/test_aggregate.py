@@ -17,7 +17,7 @@ from hushgram.pipelines.results import read_results
 from hushgram.schemas.avro_schemas import REPORT_BATCH
 from hushgram.schemas.records import DeadLetter, Histogram, Snapshot
 from hushgram.transforms import deduplication
-from hushgram.transforms.spilling import read_piece
+from hushgram.transforms.spilling import read_pieces
 from tests.helpers.reports import HOUR, START, compute_tallies, encode_avro_file, make_batch_rows, make_report_rows
 from tests.helpers.streams import read_tallies, unpack_batches
 
@@ -195,7 +195,7 @@ def test_uploads_with_ids_wait_in_files_only_if_all_workers_are_on_this_machine(
 ):
     read = []
     monkeypatch.setattr(aggregate, "runs_here", lambda options: runs_here)
-    monkeypatch.setattr(deduplication, "read_piece", lambda *place: read.append(place) or read_piece(*place))
+    monkeypatch.setattr(deduplication, "read_pieces", lambda *place: read.append(place) or read_pieces(*place))
     assert run_aggregate(job, tmp_path) == 0
     assert read_tallies(tmp_path) == read_tallies(output)
     assert bool(read) == runs_here

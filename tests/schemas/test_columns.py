@@ -228,7 +228,7 @@ def test_report_files_of_version_1_are_read(definition):
     with (Path(__file__).parent / "golden" / "1" / definition.file.replace("avsc", "avro")).open("rb") as stream:
         header = read_header(stream)
         block = read_block(stream, header.sync)
-    columns = decode(definition, header.schema, block.count, inflate(block.data, header.codec))
+    columns = decode(definition, header.schema, block.count, bytes(inflate(block.data, header.codec)))
     rows = to_rows(columns)
     if definition is REPORT_BATCH:
         for row in rows:
@@ -240,7 +240,7 @@ def test_batch_files_of_version_2_are_read():
     with (Path(__file__).parent / "golden" / "2" / "report_batch.avro").open("rb") as stream:
         header = read_header(stream)
         block = read_block(stream, header.sync)
-    columns = decode(REPORT_BATCH, header.schema, block.count, inflate(block.data, header.codec))
+    columns = decode(REPORT_BATCH, header.schema, block.count, bytes(inflate(block.data, header.codec)))
     assert to_rows(columns) == _make_batch_sample(12)
 
 

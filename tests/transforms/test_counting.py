@@ -8,11 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from devtools import fuzz
 from hushgram import Collection, Windows
 from hushgram.schemas.columns import Labels, ReportColumns
 from hushgram.schemas.records import Events
 from hushgram.transforms.collection_index import EARLIEST, CollectionIndex, cell_width
-from hushgram.transforms.counting import tally
+from hushgram.transforms.counting import count_by_key, tally
 from hushgram.transforms.deduplication import first_of_each_id
 from hushgram.transforms.judging import ORDER, accept
 from hushgram.transforms.uploads import Uploads, pieces, unpack
@@ -239,7 +240,7 @@ def test_each_id_counts_once_whichever_shard_it_goes_to(draws):
     uploads, _ = accept(INDEX, make_columns(packed, packed=True), NOW)
     by_shard = {}
     for part in (uploads.between(0, len(uploads) // 2), uploads.between(len(uploads) // 2, len(uploads))):
-        for shard, piece in pieces(part, NOW, count=3):
+        for shard, piece in pieces([part], NOW, count=3):
             by_shard.setdefault(shard, []).append(unpack(piece)[0])
     unique = []
     for parts in by_shard.values():
@@ -286,7 +287,7 @@ def test_pieces_hold_every_number_however_wide(rows):
         cells=np.array([cell for part in cells for cell in part], dtype=np.int64),
     )
     restored = []
-    for shard, piece in pieces(uploads, NOW, count=4):
+    for shard, piece in pieces([uploads], NOW, count=4):
         part, received = unpack(piece)
         assert received == NOW
         assert (part.id[:, 1] % np.uint64(4) == shard).all()
@@ -294,3 +295,26 @@ def test_pieces_hold_every_number_however_wide(rows):
             item = part.between(index, index + 1)
             restored.append((item.event_time[0], item.group[0], item.id[0, 1], item.cells.tolist()))
     assert sorted(restored) == sorted(rows)
+
+
+@pytest.mark.parametrize("sizes", [[2, 0], [1, 1, 1], [-1, 2]])
+def test_sizes_that_are_not_those_of_the_cells_are_refused(sizes):
+    zeros = np.zeros(len(sizes), dtype=np.int64)
+    ids = np.zeros((len(sizes), 2), dtype=np.uint64)
+    cells = np.zeros(2 - (sizes[0] < 0), dtype=np.int64) if sizes != [2, 0] else zeros[:1]
+    uploads = Uploads(zeros, zeros, zeros, zeros, zeros == 0, ids, np.array(sizes), cells)
+    with pytest.raises(ValueError, match="sizes that are not those of the cells"):
+        list(pieces([uploads], NOW))
+
+
+@pytest.mark.parametrize(("key", "size", "cell"), [(-1, 1, 0), (2, 1, 0), (0, 2, 0), (0, -1, 0), (0, 1, 3), (0, 1, -1)])
+def test_nothing_out_of_range_is_counted(key, size, cell):
+    zeros = np.zeros(1, dtype=np.int64)
+    uploads = Uploads(zeros, zeros, zeros, zeros, zeros == 1, np.zeros((1, 2), np.uint64), zeros + size, zeros + cell)
+    with pytest.raises(ValueError, match="upload 0 has a key, a size or a cell that is out of range"):
+        count_by_key(zeros + key, uploads, keys=2, width=3)
+
+
+def test_the_fuzzer_finds_nothing_in_a_second():
+    """`python -m devtools.fuzz` goes on for minutes."""
+    assert int(fuzz.fuzz_uploads(1, start=7).split()[0]) >= 1000

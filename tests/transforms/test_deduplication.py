@@ -84,7 +84,7 @@ def make_uploads(rows):
 
 def make_block(rows, received):
     """As it comes to shard 3."""
-    [(_, piece)] = pieces(make_uploads(rows), received, count=1)
+    [(_, piece)] = pieces([make_uploads(rows)], received, count=1)
     return 3, piece
 
 

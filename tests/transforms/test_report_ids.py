@@ -123,7 +123,7 @@ def count_in_polls(polls):
     for messages in polls:
         for outcome in Parser(INDEX, NOW).parse(MessageBatch("topic", None, None, tuple(messages))):
             assert isinstance(outcome, Uploads), outcome
-            for shard, piece in pieces(outcome, NOW, count=5):
+            for shard, piece in pieces([outcome], NOW, count=5):
                 by_shard.setdefault(shard, []).append(unpack(piece)[0])
     buffer, repeated = TallyBuffer(), 0
     for parts in by_shard.values():

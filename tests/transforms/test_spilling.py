@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushgram.transforms.spilling import SpillPieces, read_piece, spill_folder
+from hushgram.transforms.spilling import SpillPieces, read_pieces, spill_folder
 
 BUNDLES = st.lists(st.lists(st.tuples(st.integers(0, 31), st.binary(max_size=200)), min_size=1), max_size=5)
 
 
 def spill(do_fn, bundle):
     do_fn.start_bundle()
-    return [place for element in bundle for place in do_fn.process(element)]
+    places = [place for element in bundle for place in do_fn.process(element)]
+    do_fn.finish_bundle()
+    return places
 
 
 @given(BUNDLES)
@@ -22,8 +24,8 @@ def test_pieces_of_any_bundles_are_read_back(tmp_path_factory, bundles):
     folder = str(tmp_path_factory.mktemp("spilled"))
     do_fn = SpillPieces(folder)
     places = [spill(do_fn, bundle) for bundle in bundles]
-    read = [[(shard, read_piece(folder, place)) for shard, place in bundle] for bundle in places]
-    assert read == bundles
+    read = [read_pieces(folder, [place for _, place in bundle]) for bundle in places]
+    assert read == [[piece for _, piece in bundle] for bundle in bundles]
 
 
 def test_a_bundle_that_is_repeated_writes_to_another_file(tmp_path):

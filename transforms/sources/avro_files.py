@@ -27,7 +27,7 @@ from hushgram.schemas.records import Reason
 from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.filesystem import as_text, match_files, open_file
 
-RUN_BYTES = 1 << 18
+RUN_BYTES = 1 << 19
 """Blocks are handed on in runs of about this many compressed bytes, since decoding has a fixed cost per run. The
 arrays of larger runs leave the processor's cache, and gain nothing."""
 
