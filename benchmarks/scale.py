@@ -84,6 +84,7 @@ def run(collections: Path, pattern: str, output: Path, *options: str) -> Run:
     """`hushgram aggregate` in processes of its own."""
     command = [sys.executable, "-m", "hushgram", "aggregate", "--collections", str(collections)]
     command += ["--input", pattern, "--output", str(output), *options]
+    os.sync()  # so that no run waits for what was written before it
     start, most = time.perf_counter(), 0.0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
