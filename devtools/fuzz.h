@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static uint64_t state;
 
@@ -29,6 +30,19 @@ static void *memory(int64_t size) {
     void *found = malloc(size ? (size_t)size : 1);
     check(found != NULL, "memory");
     return found;
+}
+
+/* Repeats some checks, and says how often. Arguments: seconds, and where random numbers start. */
+static inline int repeat(int argc, char **argv, void (*checks)(void), const char *what) {
+    if (argc < 3) return 2;
+    time_t end = time(NULL) + atol(argv[1]);
+    state = strtoull(argv[2], NULL, 10);
+    uint64_t runs = 0;
+    do {
+        for (int times = 0; times < 1000; times++, runs++) checks();
+    } while (time(NULL) < end);
+    printf("%llu %s\n", (unsigned long long)runs, what);
+    return 0;
 }
 
 #endif

@@ -5,10 +5,6 @@
 
 #include "ids.c"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
 #include "fuzz.h"
 
 enum { MOST = 60, ARRAYS = 3 };
@@ -115,15 +111,6 @@ static void check_merge(void) {
     free(ids[0]), free(ids[1]);
 }
 
-/* Arguments: seconds, and where random numbers start. */
-int main(int argc, char **argv) {
-    if (argc < 3) return 2;
-    time_t end = time(NULL) + atol(argv[1]);
-    state = strtoull(argv[2], NULL, 10);
-    uint64_t runs = 0;
-    do {
-        for (int times = 0; times < 1000; times++, runs++) check_first_of_each(), check_search(), check_merge();
-    } while (time(NULL) < end);
-    printf("%llu sets of ids\n", (unsigned long long)runs);
-    return 0;
-}
+static void check_all(void) { check_first_of_each(), check_search(), check_merge(); }
+
+int main(int argc, char **argv) { return repeat(argc, argv, check_all, "sets of ids"); }

@@ -7,10 +7,6 @@
 #include "judging.c"
 #include "uploads.c"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
 #include "fuzz.h"
 
 enum { MOST = 40, SHARDS = 40, NAMES = 4 };
@@ -163,15 +159,6 @@ static void check_judge(void) {
     free(codes), free(groups), free(revisions), free(cells), free(times), free(received), free(out);
 }
 
-/* Arguments: seconds, and where random numbers start. */
-int main(int argc, char **argv) {
-    if (argc < 3) return 2;
-    time_t end = time(NULL) + atol(argv[1]);
-    state = strtoull(argv[2], NULL, 10);
-    uint64_t runs = 0;
-    do {
-        for (int times = 0; times < 1000; times++, runs++) check_count(), check_spread(), check_judge();
-    } while (time(NULL) < end);
-    printf("%llu sets of uploads\n", (unsigned long long)runs);
-    return 0;
-}
+static void check_all(void) { check_count(), check_spread(), check_judge(); }
+
+int main(int argc, char **argv) { return repeat(argc, argv, check_all, "sets of uploads"); }
