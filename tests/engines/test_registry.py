@@ -17,7 +17,7 @@ from hushgram.pipelines.stream import add_arguments, job_of
 from hushgram.schemas.avro_schemas import REPORT, REPORT_BATCH, SNAPSHOT
 from hushgram.schemas.framing import FRAME, frame, parse_id
 from hushgram.schemas.messages import decode_reports, reframe
-from hushgram.transforms.schema_registry import RegistryClient, RegistryError, SchemaRegistry
+from hushgram.transforms.schema_registry import RegistryClient, RegistryError, SchemaRegistry, client_of
 from tests.helpers.reports import compute_tallies, make_report_rows
 from tests.helpers.schemas import NEWER, encode_foreign, frames_of, older_report, with_field
 from tests.helpers.streams import make_mixed_stream, read_topic
@@ -205,6 +205,7 @@ def test_a_schema_that_is_not_registered_is_told_with_advice(folder, broker, reg
         [line] = capsys.readouterr().err.splitlines()
         assert f"run `hushgram schemas register --schema-registry {registry.url}` once" in line
     finally:
+        client_of.cache_clear()  # a client remembers what it has registered, and would leave it deleted
         assert command.main(["schemas", "register", "--schema-registry", registry.url]) == 0
 
 
