@@ -139,7 +139,7 @@ def headers_of(messages: Iterable[Any]) -> list[list[Any] | None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without Python's search for garbage, which thousands of new lists set off again and again, in vain."""
+    """Without Python's garbage collector, which thousands of new lists set off again and again, in vain."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

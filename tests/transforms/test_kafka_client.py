@@ -192,8 +192,8 @@ def test_errors_to_give_up_on_are_names_that_kafka_knows():
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_no_garbage_is_looked_for_among_the_headers_of_a_poll(collects):
-    """Each new list would count towards the next search of all objects; afterwards all is as it was."""
+def test_reading_the_headers_of_a_poll_does_not_set_off_the_garbage_collector(collects):
+    """Each new list would count towards its next turn; afterwards it is on or off as before."""
     seen = []
 
     def headers(index):

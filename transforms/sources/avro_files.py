@@ -28,8 +28,8 @@ from hushgram.transforms.arguments import AnyPath, check_path
 from hushgram.transforms.filesystem import as_text, match_files, open_file
 
 RUN_BYTES = 1 << 19
-"""Blocks are handed on in runs of about this many compressed bytes, since each run has a fixed cost, which two threads
-cannot have at once. Larger ones gain nothing: their arrays leave the processor's cache."""
+"""Blocks are handed on in runs of about this many compressed bytes. Each run has a fixed cost, for which a second
+thread waits; longer runs gain nothing, since their arrays leave the processor's cache."""
 
 RANGE_BYTES = 64 << 20
 """Large files are split into ranges of this length."""
