@@ -1,4 +1,4 @@
-"""The library of the parts that are C, and how to call them: what every report passes through.
+"""The library of the parts in C, through which every report passes, and how to call them.
 
 They are plain C, called through ctypes: whoever builds them needs a compiler and nothing of Python's, and they run
 alone, under sanitizers, in `python -m devtools.fuzz`.
