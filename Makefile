@@ -10,7 +10,7 @@ setup: .venv/ready
 
 INSTALL := $(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable
 
-COMPILED := schemas/decoder.c schemas/mix.h transforms/counting.c transforms/ids.c transforms/judging.c transforms/uploads.c
+COMPILED := $(wildcard schemas/*.[ch] transforms/*.c)
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
