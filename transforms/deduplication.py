@@ -92,7 +92,7 @@ def write_ids(path: str, blocks: Sequence[bytes], masks: Sequence[BoolArray]) ->
     with atomically(path) as file:
         for block, is_first in zip(blocks, masks, strict=True):
             ids = ids_of(block)
-            file.write((ids if is_first.all() else ids[is_first]).data)
+            file.write((ids if is_first.all() else ids[is_first]).tobytes())
 
 
 def known_ids(attempt: Attempt, shard: int) -> UIntArray:

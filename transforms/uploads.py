@@ -115,8 +115,6 @@ def pieces(parts: Sequence[Uploads], received: int, count: int = SHARDS) -> Iter
     sharded = [_Sharded.of(part, count) for part in parts]
     rows, cells = (np.sum([getattr(part, name) for part in sharded], axis=0) for name in ("rows", "cells"))
     bounds = {name: _bounds([getattr(part, name) for part in parts]) for name in NUMBERS}
-    if bounds["sizes"][0] < 0 or cells.sum() != sum(part.cells.size for part in parts):
-        raise ValueError("sizes that are not those of the cells")
     sizes = {name: width * (cells if name == "cells" else rows) for name, (_, width) in bounds.items()}
     lengths = HEADER.size + ID_BYTES * rows + sum(COLUMN.size + size for size in sizes.values())
     ends, filled = np.cumsum(np.where(rows, lengths, 0)), np.flatnonzero(rows).tolist()
@@ -161,6 +159,8 @@ class _Sharded:
 
     @classmethod
     def of(cls, uploads: Uploads, shards: int) -> _Sharded:
+        if uploads.cells.size != uploads.reports or (not uploads.is_single and (uploads.sizes < 0).any()):
+            raise ValueError("sizes that are not those of the cells")
         order, ends = np.empty(len(uploads), np.uint32), np.empty(shards, np.int64)
         _order(address(uploads.id, np.uint64), len(uploads), shards, address(order, np.uint32), address(ends))
         return cls(uploads, order, ends)

@@ -95,7 +95,7 @@ def test_both_estimators_see_the_same_tallies(monkeypatch):
 
 @pytest.mark.parametrize("options", [[], ["--no-jumps"]], ids=["as it is", "without jumps"])
 def test_jumps_may_be_left_out(options, monkeypatch, capsys):
-    """Of a jump that so many reports show clearly: with it, the density's error is a tenth of that of EMS, and without
+    """Of a jump that the reports show clearly: with it, the density's error is a tenth of that of EMS, and without
     it over a half."""
     monkeypatch.setattr(accuracy, "ProcessPoolExecutor", ThreadPoolExecutor)
     for name in ("PROMISING_GAIN", "PROMISING_FREE_GAIN"):  # so that what the option changes is undone

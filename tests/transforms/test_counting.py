@@ -297,14 +297,21 @@ def test_pieces_hold_every_number_however_wide(rows):
     assert sorted(restored) == sorted(rows)
 
 
-@pytest.mark.parametrize("sizes", [[2, 0], [1, 1, 1], [-1, 2]])
-def test_sizes_that_are_not_those_of_the_cells_are_refused(sizes):
-    zeros = np.zeros(len(sizes), dtype=np.int64)
-    ids = np.zeros((len(sizes), 2), dtype=np.uint64)
-    cells = np.zeros(2 - (sizes[0] < 0), dtype=np.int64) if sizes != [2, 0] else zeros[:1]
-    uploads = Uploads(zeros, zeros, zeros, zeros, zeros == 0, ids, np.array(sizes), cells)
+@pytest.mark.parametrize(
+    "parts",
+    [[([2, 0], 1)], [([1, 1, 1], 2)], [([-1, 2], 1)], [([2], 1), ([1], 2)]],
+    ids=["too few", "too many", "negative", "of another part"],
+)
+def test_sizes_that_are_not_those_of_the_cells_are_refused(parts):
+    """`parts` are sizes, and a number of cells."""
+
+    def make(sizes, cells):
+        zeros = np.zeros(len(sizes), dtype=np.int64)
+        ids = np.zeros((len(sizes), 2), dtype=np.uint64)
+        return Uploads(zeros, zeros, zeros, zeros, zeros == 0, ids, np.array(sizes), np.zeros(cells, dtype=np.int64))
+
     with pytest.raises(ValueError, match="sizes that are not those of the cells"):
-        list(pieces([uploads], NOW))
+        list(pieces([make(*part) for part in parts], NOW))
 
 
 @pytest.mark.parametrize(("key", "size", "cell"), [(-1, 1, 0), (2, 1, 0), (0, 2, 0), (0, -1, 0), (0, 1, 3), (0, 1, -1)])
